@@ -1,0 +1,166 @@
+//! Client certificates: which authorities count, and who a certificate says its holder is (CN = user, O = groups).
+//!
+//! The TLS layer lets any certificate through and proves only that the peer has its key; here it is decided whether
+//! an authority that counts has signed it. A certificate of nobody's is as if there were none.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use thiserror::Error;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::front_proxy::FrontProxy;
+use crate::identity::{Identity, Source};
+
+/// The chain that a peer presented, its own certificate first; empty when it presented none.
+pub type Certificates = Arc<[CertificateDer<'static>]>;
+
+/// Whether certificates of an authority may speak of `system:` users and groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The cluster's own authority, or one that the operator marked.
+    System,
+    /// Any other: `system:` names in its certificates are dropped.
+    Ordinary,
+}
+
+/// A set of CA certificates whose client certificates count.
+#[derive(Clone, Debug)]
+pub struct ClientAuthority {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// Key and subject of each CA certificate: the same authority, also when its certificate was renewed.
+    fingerprints: HashSet<Vec<u8>>,
+    trust: Trust,
+}
+
+/// Every authority that counts for this server.
+#[derive(Clone, Debug, Default)]
+pub struct Authorities {
+    pub clients: Vec<ClientAuthority>,
+    pub front_proxies: Vec<FrontProxy>,
+}
+
+#[derive(Debug, Error)]
+pub enum AuthorityError {
+    #[error("{field} holds no usable PEM certificate")]
+    Pem { field: String },
+    #[error("{field} holds a certificate that cannot be an authority")]
+    Authority { field: String },
+    #[error(
+        "the client CA and the front-proxy CA overlap while no front-proxy names are allowed: any client could then \
+         pose as anybody; set front_proxy.allowed_names or use a CA of its own for the front proxy"
+    )]
+    Overlap,
+    #[error("failed to look up the cluster's authorities")]
+    Lookup(#[from] Box<kube::Error>),
+    #[error("the cluster's extension-apiserver-authentication has a damaged field '{field}'")]
+    Damaged { field: &'static str },
+}
+
+impl ClientAuthority {
+    /// Reads CA certificates in PEM; `field` names where they came from, for errors.
+    pub fn from_pem(field: &str, pem: &[u8], trust: Trust) -> Result<ClientAuthority, AuthorityError> {
+        let unusable = || AuthorityError::Pem { field: field.to_owned() };
+        let certificates: Vec<_> =
+            CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|_| unusable())?;
+        if certificates.is_empty() {
+            return Err(unusable());
+        }
+        let not_an_authority = || AuthorityError::Authority { field: field.to_owned() };
+        let mut roots = RootCertStore::empty();
+        let mut fingerprints = HashSet::new();
+        for certificate in certificates {
+            let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|_| unusable())?;
+            fingerprints.insert([parsed.subject().as_raw(), parsed.public_key().raw].concat());
+            roots.add(certificate).map_err(|_| not_an_authority())?;
+        }
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+        Ok(ClientAuthority { verifier: verifier.map_err(|_| not_an_authority())?, fingerprints, trust })
+    }
+
+    pub(crate) fn overlaps(&self, other: &ClientAuthority) -> bool {
+        !self.fingerprints.is_disjoint(&other.fingerprints)
+    }
+
+    pub(crate) fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// Whether this authority signed the chain, for client authentication, and it is in its time.
+    pub(crate) fn signed(&self, chain: &[CertificateDer<'static>]) -> bool {
+        chain.split_first().is_some_and(|(leaf, intermediates)| {
+            self.verifier.verify_client_cert(leaf, intermediates, UnixTime::now()).is_ok()
+        })
+    }
+}
+
+impl Authorities {
+    /// Refuses a set in which a plain client could pose as a front proxy.
+    pub fn check(&self) -> Result<(), AuthorityError> {
+        let open = self.front_proxies.iter().filter(|proxy| proxy.allowed_names.is_empty());
+        for proxy in open {
+            if self.clients.iter().any(|client| client.overlaps(&proxy.authority)) {
+                return Err(AuthorityError::Overlap);
+            }
+        }
+        Ok(())
+    }
+
+    /// Who the peer's certificate, or the proxy behind it, says that the caller is.
+    pub(crate) fn identify(&self, headers: &http::HeaderMap, chain: &[CertificateDer<'static>]) -> Option<Identity> {
+        if chain.is_empty() {
+            return None;
+        }
+        let proxied = self.front_proxies.iter().find_map(|proxy| proxy.identify(headers, chain));
+        proxied.or_else(|| self.clients.iter().find_map(|authority| by_certificate(authority, chain)))
+    }
+}
+
+fn by_certificate(authority: &ClientAuthority, chain: &[CertificateDer<'static>]) -> Option<Identity> {
+    if !authority.signed(chain) {
+        return None;
+    }
+    let subject = Subject::of(chain.first()?)?;
+    let mut identity = Identity::new(Source::Certificate, subject.common_name);
+    identity.groups = subject.organizations;
+    let fingerprint: String = digest(&SHA256, chain.first()?).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let credential = vec![format!("X509SHA256={fingerprint}")];
+    identity.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), credential);
+    admit(identity, authority.trust)
+}
+
+pub(crate) fn admit(identity: Identity, trust: Trust) -> Option<Identity> {
+    let identity = match trust {
+        Trust::System => identity,
+        Trust::Ordinary => identity.without_system()?,
+    };
+    identity.admitted()
+}
+
+/// What a certificate says of its holder.
+pub(crate) struct Subject {
+    pub(crate) common_name: String,
+    pub(crate) organizations: Vec<String>,
+}
+
+impl Subject {
+    pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Subject> {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        let subject = parsed.subject();
+        let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+        let organizations = subject.iter_organization().filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect();
+        Some(Subject { common_name, organizations })
+    }
+}
+
+/// The provider is passed on explicitly: a library must not depend on what the process has installed.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}

@@ -1,0 +1,178 @@
+//! The caller of a request, and the order in which a change is decided, recorded and done.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::StatusCode;
+use http::request::Parts;
+
+use super::{Door, Peer, Problem, RequestId};
+use crate::action::Action;
+use crate::audit::{self, Entry, Outcome, What, Who};
+use crate::authenticate::Certificates;
+use crate::error::Refusal;
+use crate::gate::Presented;
+use crate::identity::{Identity, Source};
+
+/// Somebody who was let in, at the door where they came in.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    identity: Arc<Identity>,
+    door: Door,
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Caller, Problem> {
+        let door = parts.extensions.get::<Door>().cloned();
+        let door = door.ok_or_else(|| Problem::unavailable("the server has no gate on this route"))?;
+        let certificates = parts.extensions.get::<Peer>().map(|peer| peer.certificates.clone());
+        let presented = Presented { headers: &parts.headers, certificates: &certificates.unwrap_or_else(none) };
+        match door.gate.authenticate(presented).await {
+            Ok(identity) => Ok(Caller { identity, door }),
+            Err(refusal) => {
+                let outcome = match refusal {
+                    Refusal::Unauthenticated { .. } => Outcome::Failed("unauthenticated"),
+                    _ => Outcome::Failed("unavailable"),
+                };
+                // The path is left out: nobody has vouched for whoever wrote it.
+                if door.strangers.take() {
+                    let nobody = Who::new("", audit::Source::Anonymous);
+                    let entry = Entry::decision(nobody, What::path("authenticate", "/"), outcome);
+                    door.audit.record(stamped(entry)).await;
+                }
+                Err(refusal.into())
+            }
+        }
+    }
+}
+
+impl Caller {
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// May this caller do that? The decision is recorded; an action that changes something must go through
+    /// [`Caller::act`] instead.
+    pub async fn may(&self, action: &Action) -> Result<(), Problem> {
+        let answer = self.door.gate.authorize(&self.identity, action).await;
+        self.door.audit.record(self.decision(action, &answer)).await;
+        Ok(answer?)
+    }
+
+    /// Does a change: decided first, then on record as an intent, then done, then its result on record, and only then
+    /// answered. If the intent cannot be recorded nothing is done: 503. The work goes on when the caller hangs up, so
+    /// that no change is left half done or without its result.
+    pub async fn act<T, W>(&self, action: Action, work: W) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, Problem>> + Send + 'static,
+    {
+        if let Err(refusal) = self.door.gate.authorize(&self.identity, &action).await {
+            self.door.audit.record(self.decision(&action, &Err(refusal.clone()))).await;
+            return Err(refusal.into());
+        }
+        let caller = self.clone();
+        let id = RequestId::current();
+        let task = async move {
+            let audit = &caller.door.audit;
+            let intent = caller.located(Entry::intent(caller.who(), what(&action)), &action);
+            let receipt = audit.commit(intent).await.map_err(|_| {
+                Problem::unavailable("the audit log cannot be written, so nothing may be changed; nothing was changed")
+            })?;
+            let result = work.await;
+            let outcome = match &result {
+                Ok(_) => Outcome::Done,
+                Err(problem) => Outcome::Failed(class(problem.status)),
+            };
+            let act = caller.located(Entry::act(caller.who(), what(&action), outcome), &action).after(&receipt);
+            if audit.commit(act).await.is_err() && result.is_ok() {
+                return Err(Problem::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the change was made, but the audit log could not take its result",
+                    "read it back before trying again; the intent is on record",
+                ));
+            }
+            result
+        };
+        let task = async move {
+            match id {
+                Some(id) => super::REQUEST_ID.scope(id, task).await,
+                None => task.await,
+            }
+        };
+        let joined = tokio::spawn(task).await;
+        joined.map_err(|_| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the change ended early", "look for it in the server's log")
+        })?
+    }
+
+    fn decision(&self, action: &Action, answer: &Result<(), Refusal>) -> Entry {
+        let outcome = match answer {
+            Ok(()) => Outcome::Allowed,
+            Err(Refusal::Forbidden { .. }) => Outcome::Denied,
+            Err(_) => Outcome::Failed("unavailable"),
+        };
+        self.located(Entry::decision(self.who(), what(action), outcome), action)
+    }
+
+    fn who(&self) -> Who {
+        let who = Who::new(&self.identity.user, source(self.identity.source)).groups(&self.identity.groups);
+        match &self.identity.uid {
+            Some(uid) => who.uid(uid),
+            None => who,
+        }
+    }
+
+    fn located(&self, mut entry: Entry, action: &Action) -> Entry {
+        if let Action::Resource { namespace, name, .. } = action {
+            if let Some(namespace) = namespace {
+                entry = entry.namespace(namespace);
+            }
+            if let Some(name) = name {
+                entry = entry.name(name);
+            }
+        }
+        stamped(entry)
+    }
+}
+
+fn stamped(entry: Entry) -> Entry {
+    match RequestId::current() {
+        Some(id) => entry.request_id(&id.to_string()),
+        None => entry,
+    }
+}
+
+fn what(action: &Action) -> What {
+    match action {
+        Action::NonResource { verb, path } => What::path(verb, path),
+        Action::Resource { verb, group, resource, subresource, .. } => {
+            let what = What::resource(verb, group, resource);
+            match subresource {
+                Some(subresource) => what.subresource(subresource),
+                None => what,
+            }
+        }
+    }
+}
+
+fn source(source: Source) -> audit::Source {
+    match source {
+        Source::TokenReview => audit::Source::Token,
+        Source::StaticToken => audit::Source::Static,
+        Source::Certificate => audit::Source::Certificate,
+        Source::FrontProxy => audit::Source::FrontProxy,
+    }
+}
+
+/// The class of a failure for the log: its text could quote the caller's input.
+fn class(status: StatusCode) -> &'static str {
+    status.canonical_reason().unwrap_or("error")
+}
+
+fn none() -> Certificates {
+    Certificates::default()
+}

@@ -1,0 +1,94 @@
+//! The authorities whose certificates count: from files, and from the cluster; looked up again while serving.
+
+use std::path::Path;
+use std::time::Duration;
+
+use access::{Authorities, ClientAuthority, FrontProxy, Gate, HeaderNames, Trust, cluster_authorities};
+use anyhow::{Context, Result};
+use http::HeaderName;
+
+use super::cluster::Cluster;
+use super::tls::ClientCertificates;
+use crate::config::Settings;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Where the authorities come from.
+#[derive(Clone, Debug)]
+pub(crate) struct AuthoritySource {
+    settings: Settings,
+    cluster: Option<Cluster>,
+}
+
+impl AuthoritySource {
+    pub(crate) fn new(settings: &Settings, cluster: Option<&Cluster>) -> AuthoritySource {
+        let cluster = cluster.filter(|_| settings.access.lookup_cluster_ca).cloned();
+        AuthoritySource { settings: settings.clone(), cluster }
+    }
+
+    /// Asked when some authority could count.
+    pub(crate) fn client_certificates(&self) -> ClientCertificates {
+        let files = self.settings.tls.client_ca_file.is_some() || self.settings.front_proxy.ca_file.is_some();
+        if files || self.cluster.is_some() { ClientCertificates::Asked } else { ClientCertificates::NotAsked }
+    }
+
+    /// The authorities as they are now. A cluster that cannot be asked is left out and tried again: its tokens are
+    /// refused all the same, and a file that is wrong must not wait behind it.
+    pub(crate) async fn load(&self) -> Result<Authorities> {
+        let mut authorities = self.from_files()?;
+        if let Some(cluster) = &self.cluster {
+            match cluster_authorities(cluster.client(), self.settings.access.review_deadline).await {
+                Ok(found) => {
+                    authorities.clients.extend(found.clients);
+                    authorities.front_proxies.extend(found.front_proxies);
+                }
+                Err(error) => tracing::warn!(%error, "client certificates of the cluster do not count until this is mended"),
+            }
+        }
+        Ok(authorities)
+    }
+
+    /// Looks again for ever; what cannot be used leaves the last good set.
+    pub(crate) async fn follow(self, gate: Gate) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let loaded = self.load().await;
+            if let Err(error) = loaded.and_then(|authorities| Ok(gate.set_authorities(authorities)?)) {
+                tracing::warn!(error = format!("{error:#}"), "kept the last authorities");
+            }
+        }
+    }
+
+    fn from_files(&self) -> Result<Authorities> {
+        let mut authorities = Authorities::default();
+        let tls = &self.settings.tls;
+        if let Some(file) = &tls.client_ca_file {
+            authorities.clients.push(authority("tls.client_ca_file", file, tls.client_ca_trusted)?);
+        }
+        let proxy = &self.settings.front_proxy;
+        if let Some(file) = &proxy.ca_file {
+            authorities.front_proxies.push(FrontProxy {
+                authority: authority("front_proxy.ca_file", file, proxy.trusted)?,
+                allowed_names: proxy.allowed_names.clone(),
+                headers: HeaderNames {
+                    user: headers("front_proxy.user_headers", &proxy.user_headers)?,
+                    uid: headers("front_proxy.uid_headers", &proxy.uid_headers)?,
+                    group: headers("front_proxy.group_headers", &proxy.group_headers)?,
+                    extra_prefix: headers("front_proxy.extra_prefixes", &proxy.extra_prefixes)?,
+                },
+            });
+        }
+        Ok(authorities)
+    }
+}
+
+fn authority(field: &str, file: &Path, trusted: bool) -> Result<ClientAuthority> {
+    let pem = std::fs::read(file).with_context(|| format!("failed to read {field} {}", file.display()))?;
+    let trust = if trusted { Trust::System } else { Trust::Ordinary };
+    Ok(ClientAuthority::from_pem(field, &pem, trust)?)
+}
+
+fn headers(field: &str, names: &[String]) -> Result<Vec<HeaderName>> {
+    let parsed = names.iter().map(|name| name.parse()).collect::<Result<_, _>>();
+    parsed.with_context(|| format!("{field} has a name that no header can have"))
+}

@@ -1,0 +1,79 @@
+//! The cluster that the server belongs to, if any.
+
+use std::time::Duration;
+
+use access::audit::Audit;
+use anyhow::{Context, Result, bail};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use crate::config::{InCluster, Settings};
+
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A client for the cluster, and the namespace that is ours.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    client: kube::Client,
+    namespace: String,
+    deadline: Duration,
+}
+
+impl Cluster {
+    /// Connects by the given kubeconfig or, inside a cluster, by the ServiceAccount; `None` standalone.
+    pub(crate) async fn connect(settings: &Settings) -> Result<Option<Cluster>> {
+        let Some(mut config) = configuration(settings).await? else { return Ok(None) };
+        config.connect_timeout = Some(CONNECT);
+        // The default retries every method for minutes, with writes that may have taken place: each caller has its own
+        // deadline and its own, short, policy instead.
+        config.default_retry = false;
+        let namespace = settings.cluster.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = kube::Client::try_from(config).context("failed to make a client for the cluster")?;
+        Ok(Some(Cluster { client, namespace, deadline: settings.access.review_deadline }))
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    pub(crate) async fn reachable(self) -> Result<(), String> {
+        match tokio::time::timeout(self.deadline, self.client.apiserver_version()).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err("the API server does not answer".to_owned()),
+            Err(_) => Err("the API server does not answer in time".to_owned()),
+        }
+    }
+
+    /// Puts the head of the audit log into a Lease now and then, so that its end cannot be cut off without a trace even
+    /// by somebody who has the database too.
+    pub(crate) async fn publish_audit_head(self, audit: Audit, every: Duration) {
+        loop {
+            tokio::time::sleep(every).await;
+            let Some(head) = audit.head() else { continue };
+            let (client, namespace) = (self.client.clone(), &self.namespace);
+            let published = access::audit::publish_head_to_lease(client, namespace, audit.instance(), &head).await;
+            if let Err(error) = published {
+                tracing::warn!(%error, namespace, "failed to publish the head of the audit log");
+            }
+        }
+    }
+}
+
+async fn configuration(settings: &Settings) -> Result<Option<kube::Config>> {
+    if let Some(path) = &settings.cluster.kubeconfig {
+        let failed = || format!("failed to read cluster.kubeconfig {}", path.display());
+        let kubeconfig = Kubeconfig::read_from(path).with_context(failed)?;
+        let options = KubeConfigOptions { context: settings.cluster.context.clone(), ..Default::default() };
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(failed)?;
+        return Ok(Some(config));
+    }
+    let inside = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+        && std::path::Path::new(SERVICE_ACCOUNT).join("token").exists();
+    match (settings.cluster.in_cluster, inside) {
+        (InCluster::On, false) => {
+            bail!("cluster.in_cluster is on, but there is no ServiceAccount at {SERVICE_ACCOUNT}: set it to auto or off")
+        }
+        (InCluster::On | InCluster::Auto, true) => Ok(Some(kube::Config::incluster().context("failed to find the cluster")?)),
+        (InCluster::Off, _) | (InCluster::Auto, false) => Ok(None),
+    }
+}

@@ -1,0 +1,222 @@
+//! `stateward serve`: the HTTP server, on embedded defaults or beside a cluster.
+//!
+//! The one door is [`run`]. It opens what the server stands on (data directory, database, audit log, gate), in an
+//! order in which each part needs only earlier ones, then serves until it is told to stop.
+
+mod authorities;
+mod body;
+mod cluster;
+pub(crate) mod data_dir;
+mod first_token;
+mod layers;
+mod listener;
+mod metrics;
+mod ready;
+mod routes;
+mod tls;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use access::audit::Audit;
+use access::http::Door;
+use access::{Authorizer, Gate, TokenAuthority, TokenStore};
+use anyhow::{Context, Result, bail};
+use db::Db;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::config::Settings;
+use authorities::AuthoritySource;
+use cluster::Cluster;
+use data_dir::DataDir;
+use layers::{Around, Hosts};
+use listener::{Limits, Listener};
+use metrics::Metrics;
+use ready::Readiness;
+use routes::App;
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    let data = DataDir::open(&settings.data_dir)?;
+    let metrics = Metrics::new();
+    let ready = Readiness::default();
+
+    let db = open_database(&settings).await?;
+    let readable = db.clone();
+    ready.add("database", move || {
+        let db = readable.clone();
+        async move { db.ping().await.map_err(|error| error.to_string()) }
+    });
+
+    let audit = open_audit(&settings, &data, &db, &metrics).await?;
+    let writable = audit.clone();
+    ready.add("audit", move || std::future::ready(writable.health()));
+
+    let cluster = Cluster::connect(&settings).await?;
+    let source = AuthoritySource::new(&settings, cluster.as_ref());
+    let gate = build_gate(&settings, &source, &db, cluster.as_ref(), &metrics).await?;
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(source.clone().follow(gate.clone()));
+    if let Some(cluster) = &cluster {
+        let api = cluster.clone();
+        ready.add("cluster", move || api.clone().reachable());
+        tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
+    }
+
+    let tls = tls::configure(&settings, source.client_certificates())?;
+    let socket = bind(settings.listen).await?;
+    let address = socket.local_addr()?;
+    let tokens = TokenStore::new(db.clone());
+    if cluster.is_none() {
+        first_token::ensure(&tokens, &data, &audit).await?;
+    }
+
+    let door = Door::new(gate, audit.clone());
+    let app = App {
+        tokens: cluster.is_none().then_some(tokens),
+        ready,
+        metrics: metrics.clone(),
+    };
+    let around = |hosts| Around {
+        door: door.clone(),
+        metrics: metrics.clone(),
+        hosts: Arc::new(hosts),
+        idle_body_time: settings.limits.idle_body_time,
+    };
+    let hosts = match address.ip().is_loopback() {
+        true => Hosts::Only(settings.allowed_hosts.clone()),
+        false => Hosts::Any,
+    };
+    let limits = Limits {
+        header_time: settings.limits.header_time,
+        connections: settings.limits.connections,
+        grace: settings.shutdown_grace,
+    };
+    let (config, scheme) = match tls {
+        Some((config, certificates)) => {
+            tasks.spawn(certificates.follow());
+            (Some(config), "https")
+        }
+        None => (None, "http"),
+    };
+    let body_bytes = usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX);
+    let main = Listener { socket, tls: config, routes: routes::main(app.clone(), around(hosts), body_bytes), limits };
+    let mut listeners = vec![main];
+    say(&format!("Stateward is at {scheme}://{address}/"));
+
+    if let Some(listen) = settings.metrics_listen {
+        if !listen.ip().is_loopback() {
+            bail!("metrics_listen is {listen}, but that port asks nobody who they are: use a loopback address");
+        }
+        let socket = bind(listen).await?;
+        say(&format!("Metrics are at http://{}/metrics", socket.local_addr()?));
+        let routes = routes::metrics_only(app, around(Hosts::Only(Vec::new())));
+        listeners.push(Listener { socket, tls: None, routes, limits });
+    }
+
+    serve(listeners).await?;
+    tasks.shutdown().await;
+    audit.close().await;
+    db.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn serve(listeners: Vec<Listener>) -> Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    let running = listeners.into_iter().map(|listener| tokio::spawn(listener.run(stopped.clone())));
+    let running = futures::future::join_all(running.collect::<Vec<_>>());
+    let mut signals = stop_signal()?;
+    signals.await;
+    tracing::info!("stopping: letting requests end");
+    stop.send_replace(true);
+    // A second signal is a person who does not want to wait.
+    signals = stop_signal()?;
+    tokio::select! {
+        _ = running => {}
+        () = signals => tracing::warn!("stopping at once"),
+    }
+    Ok(())
+}
+
+fn stop_signal() -> Result<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(Box::pin(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }))
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let bound = TcpListener::bind(address).await;
+    bound.with_context(|| format!("failed to listen on {address}: is another server there? choose another with --listen"))
+}
+
+/// The database that the settings name: SQLite in the data directory unless they say otherwise.
+pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
+    let Some(url) = &settings.database.url else {
+        return Ok(db::Config::sqlite(settings.data_dir.join("stateward.db")));
+    };
+    let url = url.reveal();
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        return Ok(db::Config::sqlite(path.trim_start_matches("//")));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        let db::Config::Postgres(mut config) = db::Config::postgres(url) else {
+            bail!("database.url is not understood");
+        };
+        config.tls_ca_file.clone_from(&settings.database.tls_ca_file);
+        config.pool = settings.database.pool;
+        config.deadline = settings.database.deadline;
+        return Ok(db::Config::Postgres(config));
+    }
+    bail!("database.url is neither sqlite:PATH nor postgres://...: leave it out for SQLite in the data directory")
+}
+
+async fn open_database(settings: &Settings) -> Result<Db> {
+    let db = Db::open(database_config(settings)?).await.context("failed to open the database")?;
+    db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
+    Ok(db)
+}
+
+async fn build_gate(
+    settings: &Settings,
+    source: &AuthoritySource,
+    db: &Db,
+    cluster: Option<&Cluster>,
+    metrics: &Metrics,
+) -> Result<Gate> {
+    let access = &settings.access;
+    let (tokens, authorizer) = match cluster {
+        Some(cluster) => (
+            TokenAuthority::Review { client: cluster.client(), audiences: access.audiences.clone() },
+            Authorizer::Review { client: cluster.client() },
+        ),
+        None => {
+            let bindings = access.grants.iter().map(|text| text.parse()).collect::<Result<_, _>>();
+            (TokenAuthority::Static(TokenStore::new(db.clone())), Authorizer::Roles(bindings.context("access.grants")?))
+        }
+    };
+    let gate_settings = access::Settings {
+        authentication_ttl: access.authentication_ttl,
+        allow_ttl: access.allow_ttl,
+        deny_ttl: access.deny_ttl,
+        cache_entries: access.cache_entries,
+        review_deadline: access.review_deadline,
+    };
+    let counters = metrics.register(access::metrics::Metrics::register);
+    Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings, counters)?)
+}
+
+/// What people are told goes to stdout: it is the answer of `serve`, while logs go to stderr.
+#[expect(clippy::print_stdout, reason = "the answer of the command")]
+pub(crate) fn say(text: &str) {
+    println!("{text}");
+}
+

@@ -1,0 +1,150 @@
+//! Certificates that follow their files. The files are read again every second, because that sees every way to
+//! replace them (rename, symbolic links of a mounted Secret, write in place) and costs nothing at this size. A pair
+//! that cannot be used, or whose halves do not fit because only one has been written yet, leaves the last good one.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use arc_swap::ArcSwap;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::{Pair, provider};
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The certificates of the listener, as they are on disk now.
+#[derive(Clone, Debug)]
+pub(crate) struct Certificates(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    default: Followed,
+    by_name: Vec<Followed>,
+}
+
+#[derive(Debug)]
+struct Followed {
+    pair: Pair,
+    current: ArcSwap<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    files: (Vec<u8>, Vec<u8>),
+    key: Arc<CertifiedKey>,
+    names: Vec<String>,
+}
+
+impl Certificates {
+    pub(super) fn load(default: Pair, by_name: Vec<Pair>) -> Result<Certificates> {
+        let by_name = by_name.into_iter().map(Followed::load).collect::<Result<_>>()?;
+        Ok(Certificates(Arc::new(Inner { default: Followed::load(default)?, by_name })))
+    }
+
+    pub(super) fn resolver(&self) -> Arc<dyn ResolvesServerCert> {
+        Arc::new(Resolver(self.clone()))
+    }
+
+    /// Follows the files for ever.
+    pub(crate) async fn follow(self) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let certificates = self.clone();
+            // Reading files blocks; a task that failed to start is tried again in a second.
+            let _ = tokio::task::spawn_blocking(move || certificates.reload()).await;
+        }
+    }
+
+    fn reload(&self) {
+        for followed in std::iter::once(&self.0.default).chain(&self.0.by_name) {
+            match followed.reload() {
+                Ok(false) => {}
+                Ok(true) => tracing::info!(file = %followed.pair.cert_file.display(), "took a new certificate"),
+                Err(error) => {
+                    let file = followed.pair.cert_file.display();
+                    tracing::debug!(%file, error = format!("{error:#}"), "kept the last certificate");
+                }
+            }
+        }
+    }
+}
+
+impl Followed {
+    fn load(pair: Pair) -> Result<Followed> {
+        let loaded = Loaded::read(&pair, read(&pair)?)?;
+        Ok(Followed { pair, current: ArcSwap::from_pointee(loaded) })
+    }
+
+    /// Whether the files had something new.
+    fn reload(&self) -> Result<bool> {
+        let files = read(&self.pair)?;
+        if self.current.load().files == files {
+            return Ok(false);
+        }
+        self.current.store(Arc::new(Loaded::read(&self.pair, files)?));
+        Ok(true)
+    }
+}
+
+fn read(pair: &Pair) -> Result<(Vec<u8>, Vec<u8>)> {
+    let read = |path: &std::path::Path| fs::read(path).with_context(|| format!("failed to read {}", path.display()));
+    Ok((read(&pair.cert_file)?, read(&pair.key_file)?))
+}
+
+impl Loaded {
+    fn read(pair: &Pair, files: (Vec<u8>, Vec<u8>)) -> Result<Loaded> {
+        let cert_file = pair.cert_file.display();
+        let key_file = pair.key_file.display();
+        let chain = CertificateDer::pem_slice_iter(&files.0).collect::<Result<Vec<_>, _>>();
+        let chain = chain.ok().filter(|chain| !chain.is_empty());
+        let chain = chain.with_context(|| format!("{cert_file} holds no PEM certificate"))?;
+        // The text of a key error could quote the file: only the path is told.
+        let key = PrivateKeyDer::from_pem_slice(&files.1).ok();
+        let key = key.with_context(|| format!("{key_file} holds no PEM private key"))?;
+        let names = if pair.names.is_empty() { names_in(&chain[0]) } else { pair.names.clone() };
+        let key = CertifiedKey::from_der(chain, key, &provider());
+        let key = key.ok().with_context(|| format!("the key in {key_file} is not of the certificate in {cert_file}"))?;
+        ensure!(!key.cert.is_empty(), "{cert_file} holds no certificate");
+        let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        Ok(Loaded { files, key: Arc::new(key), names })
+    }
+
+    fn is_for(&self, name: &str) -> bool {
+        self.names.iter().any(|pattern| match pattern.strip_prefix("*.") {
+            Some(suffix) => name.split_once('.').is_some_and(|(first, rest)| !first.is_empty() && rest == suffix),
+            None => pattern == name,
+        })
+    }
+}
+
+/// The DNS names of a certificate.
+fn names_in(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
+    let Ok(Some(names)) = parsed.subject_alternative_name() else { return Vec::new() };
+    let dns = names.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    dns.collect()
+}
+
+#[derive(Debug)]
+struct Resolver(Certificates);
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let inner = &self.0.0;
+        let name = hello.server_name().map(str::to_ascii_lowercase);
+        let named = name.and_then(|name| {
+            let loaded = inner.by_name.iter().map(|followed| followed.current.load());
+            loaded.into_iter().find(|loaded| loaded.is_for(&name)).map(|loaded| loaded.key.clone())
+        });
+        Some(named.unwrap_or_else(|| inner.default.current.load().key.clone()))
+    }
+}
