@@ -1,0 +1,206 @@
+//! `Db`, the one door: it hands closures to the engine and waits for their answer.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::job::{Job, Mode, job};
+use crate::migrate::{self, Migrations, Progress};
+use crate::operation::{INSERT, Keep, OperationId, Outcome, now};
+use crate::postgres::Postgres;
+use crate::sqlite::Sqlite;
+use crate::{Config, Error, Step, Tx, params};
+
+/// A database. Clones share it.
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+}
+
+enum Inner {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
+/// What stands behind a [`Db`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Engine::Sqlite => "SQLite",
+            Engine::Postgres => "PostgreSQL",
+        })
+    }
+}
+
+/// A finished back-up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backup {
+    pub path: PathBuf,
+    pub bytes: u64,
+}
+
+impl Db {
+    /// Opens the database and creates this crate's own tables.
+    pub async fn open(config: Config) -> Result<Db, Error> {
+        let inner = match config {
+            Config::Sqlite(config) => Inner::Sqlite(Sqlite::open(config).await?),
+            Config::Postgres(config) => Inner::Postgres(Postgres::open(&config)?),
+        };
+        let db = Db { inner: Arc::new(inner) };
+        db.bare(migrate::bootstrap).await?;
+        Ok(db)
+    }
+
+    /// Applies the steps that are missing, set by set. Safe to repeat, and to run in several processes at once.
+    pub async fn migrate(&self, sets: &[Migrations]) -> Result<(), Error> {
+        for &set in sets {
+            while self.bare(move |tx| migrate::advance(tx, set)).await? == Progress::Applied {
+                tracing::info!(set = set.set, "applied a migration step");
+                Step::MigrationBetweenSteps.hit();
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `body` on one snapshot. Writes are refused.
+    pub async fn read<T, E, F>(&self, body: F) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (job, answer) = job(body);
+        done(self.submit(Mode::Read, job, answer).await?)
+    }
+
+    /// Runs `body` in one serializable transaction; commits when it returns `Ok`, else nothing is written. `Ok` means
+    /// that the write is on disk. `body` is run again when another transaction gets in its way.
+    ///
+    /// Dropping the future does not stop the write: it takes place or not, and nobody is told.
+    pub async fn write<T, E, F>(&self, body: F) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (job, answer) = job(body);
+        done(self.submit(Mode::Write(OperationId::new(), Keep::Briefly), job, answer).await?)
+    }
+
+    /// Like [`Db::write`], but the same operation never takes place twice: not after a crash, an unknown outcome or
+    /// in another process. Operations are remembered for 24 hours.
+    pub async fn write_once<T, E, F>(&self, operation: &OperationId, body: F) -> Result<Outcome<T>, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (job, answer) = job(body);
+        self.submit(Mode::Write(operation.clone(), Keep::Long), job, answer).await
+    }
+
+    /// Whether an operation took place. Waits for a transaction that is still at it, so that the answer is final for
+    /// an operation whose write has returned.
+    pub async fn took_place(&self, operation: &OperationId) -> Result<bool, Error> {
+        let operation = operation.clone();
+        // The row is inserted only to meet the other one, if there is one: the error rolls it back.
+        let probe = self.bare(move |tx| {
+            let inserted = tx.execute(INSERT, params![operation.as_str(), now(), "probe"])?;
+            Err::<(), _>(Probe::TookPlace(inserted == 0))
+        });
+        match probe.await {
+            Err(Probe::TookPlace(it_did)) => Ok(it_did),
+            Err(Probe::Failed(error)) => Err(error),
+            Ok(()) => Err(Error::Closed),
+        }
+    }
+
+    /// Copies the database to the file `to` while it is in use. The copy appears under its name only when it is
+    /// complete, checked and on disk; a file that is there already is never replaced.
+    pub async fn backup(&self, to: &Path) -> Result<Backup, Error> {
+        match &*self.inner {
+            Inner::Sqlite(sqlite) => sqlite.backup(to).await,
+            Inner::Postgres(_) => Err(Error::Backup {
+                to: to.to_owned(),
+                reason: "the database is PostgreSQL: use pg_dump, or the back-up of whoever runs the server".to_owned(),
+            }),
+        }
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.read(|tx| tx.query("SELECT 1 FROM stateward_migrations LIMIT 1", &[]).map(drop)).await
+    }
+
+    pub fn engine(&self) -> Engine {
+        match &*self.inner {
+            Inner::Sqlite(_) => Engine::Sqlite,
+            Inner::Postgres(_) => Engine::Postgres,
+        }
+    }
+
+    /// Finishes what was begun and lets the database go, for all clones.
+    pub async fn close(self) {
+        match &*self.inner {
+            Inner::Sqlite(sqlite) => sqlite.close().await,
+            Inner::Postgres(postgres) => postgres.close().await,
+        }
+    }
+
+    async fn bare<T, E, F>(&self, body: F) -> Result<T, E>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: From<Error> + Send + 'static,
+    {
+        let (job, answer) = job(body);
+        done(self.submit(Mode::Bare, job, answer).await?)
+    }
+
+    async fn submit<T, E: From<Error>>(
+        &self,
+        mode: Mode,
+        job: Box<dyn Job>,
+        answer: oneshot::Receiver<Result<Outcome<T>, E>>,
+    ) -> Result<Outcome<T>, E> {
+        match &*self.inner {
+            Inner::Sqlite(sqlite) => sqlite.submit(mode, job).await,
+            Inner::Postgres(postgres) => postgres.submit(mode, job),
+        }
+        answer.await.unwrap_or_else(|_| Err(E::from(Error::Closed)))
+    }
+}
+
+impl fmt::Debug for Db {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Db").field("engine", &self.engine()).finish_non_exhaustive()
+    }
+}
+
+/// How `took_place` gets its answer out of a transaction that must not be kept.
+enum Probe {
+    TookPlace(bool),
+    Failed(Error),
+}
+
+impl From<Error> for Probe {
+    fn from(error: Error) -> Probe {
+        Probe::Failed(error)
+    }
+}
+
+/// `Already` cannot come for a fresh id, nor where there is none.
+fn done<T, E: From<Error>>(outcome: Outcome<T>) -> Result<T, E> {
+    match outcome {
+        Outcome::Done(value) => Ok(value),
+        Outcome::Already => Err(E::from(Error::Conflict { attempts: 1 })),
+    }
+}

@@ -1,0 +1,192 @@
+//! The writer thread: takes what is waiting, runs it in one transaction, commits once, then answers all.
+//!
+//! Each job has a savepoint of its own, so that one that fails undoes only itself. When the transaction as a whole
+//! is lost, its jobs run again one by one, so that each gets an answer of its own.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::mpsc;
+
+use super::connection::{fault, patiently};
+use super::statement;
+use crate::job::{End, Job, Verdict};
+use crate::operation::{INSERT, Keep, OperationId, SWEEP, WRITES_PER_SWEEP, now, swept_before};
+use crate::tx::{self, Fault};
+use crate::{Error, Step, Tx, params};
+
+/// How many jobs share one COMMIT at most: enough to spread the cost of the sync, few enough to answer soon.
+const GROUP: usize = 64;
+
+/// A job and, unless it is one of this crate's own, its operation.
+pub(super) struct Order {
+    pub(super) write: Option<(OperationId, Keep)>,
+    pub(super) job: Box<dyn Job>,
+}
+
+/// Works until the queue is closed and empty.
+pub(super) fn run(connection: &Connection, mut orders: mpsc::Receiver<Order>, deadline: Duration) {
+    let mut unswept = 0;
+    while let Some(first) = orders.blocking_recv() {
+        let mut group = vec![first];
+        while group.len() < GROUP
+            && let Ok(order) = orders.try_recv()
+        {
+            group.push(order);
+        }
+        unswept += u32::try_from(group.len()).unwrap_or(u32::MAX);
+        commit_together(connection, group, deadline);
+        if unswept >= WRITES_PER_SWEEP {
+            unswept = 0;
+            sweep(connection);
+        }
+    }
+    // So that a copy of the file alone is complete after an orderly end.
+    if let Err(error) = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
+        tracing::warn!(%error, "failed to fold the write-ahead log into the database file");
+    }
+}
+
+/// How a transaction of several jobs ended.
+enum Group {
+    /// Carried out; each job has its end.
+    Committed(Vec<End>),
+    /// Nothing of it is there, for this reason.
+    Lost(Error),
+    /// Nobody can tell whether it is there.
+    Unknown,
+}
+
+fn commit_together(connection: &Connection, mut group: Vec<Order>, deadline: Duration) {
+    match transaction(connection, &mut group, deadline) {
+        Group::Committed(ends) => {
+            for (order, end) in group.into_iter().zip(ends) {
+                order.job.answer(end);
+            }
+        }
+        Group::Lost(error) => match <[Order; 1]>::try_from(group) {
+            Ok([only]) => only.job.answer(End::Failed(error)),
+            Err(group) => {
+                for order in group {
+                    commit_together(connection, vec![order], deadline);
+                }
+            }
+        },
+        Group::Unknown => {
+            for order in group {
+                let operation = order.write.map_or_else(OperationId::new, |(operation, _)| operation);
+                order.job.answer(End::Failed(Error::UnknownOutcome { operation }));
+            }
+        }
+    }
+}
+
+fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration) -> Group {
+    if let Err(error) = patiently(deadline, || connection.execute_batch("BEGIN IMMEDIATE")) {
+        return Group::Lost(match fault(&error).error {
+            Error::Conflict { .. } => Error::Unavailable { reason: "another process keeps it locked".to_owned() },
+            other => other,
+        });
+    }
+    let mut ends = Vec::with_capacity(group.len());
+    for order in group.iter_mut() {
+        let end = match in_savepoint(connection, order) {
+            Ok(end) => end,
+            Err(fault) => End::Failed(fault.error),
+        };
+        // A full disk or a failed read makes SQLite roll all of it back by itself.
+        if connection.is_autocommit() {
+            return Group::Lost(match end {
+                End::Failed(error) => error,
+                _ => Error::Unavailable { reason: "SQLite gave the transaction up".to_owned() },
+            });
+        }
+        ends.push(end);
+    }
+    let done = match group.iter().any(|order| order.write.is_some()) {
+        true => commit(connection),
+        false => statement::batch(connection, "COMMIT").map_err(|fault| fault.error),
+    };
+    match done {
+        Ok(()) => Group::Committed(ends),
+        Err(error) => {
+            if !connection.is_autocommit() {
+                let _ = connection.execute_batch("ROLLBACK");
+            }
+            settle(connection, group, ends, error, deadline)
+        }
+    }
+}
+
+/// Runs one job. `Err` when its savepoint itself failed.
+fn in_savepoint(connection: &Connection, order: &mut Order) -> Result<End, Fault> {
+    statement::batch(connection, "SAVEPOINT job")?;
+    if let Some((operation, keep)) = &order.write
+        && statement::execute(connection, INSERT, params![operation.as_str(), now(), keep.state()])? == 0
+    {
+        statement::batch(connection, "RELEASE job")?;
+        return Ok(End::Already);
+    }
+    let mut tx = Tx::new(tx::Connection::Sqlite(connection));
+    let verdict = order.job.run(&mut tx);
+    let failure = tx.failure();
+    let (end, close) = match (verdict, failure) {
+        (Verdict::Keep, None) => (End::Finished, "RELEASE job"),
+        (Verdict::Keep, Some(_)) => (End::Failed(Error::Aborted), "ROLLBACK TO job; RELEASE job"),
+        (Verdict::Undo, _) => (End::Finished, "ROLLBACK TO job; RELEASE job"),
+        (Verdict::Panicked, _) => (End::Failed(Error::Panicked), "ROLLBACK TO job; RELEASE job"),
+    };
+    if !connection.is_autocommit() {
+        statement::batch(connection, close)?;
+    }
+    Ok(end)
+}
+
+fn commit(connection: &Connection) -> Result<(), Error> {
+    Step::BeforeCommit.check().map_err(injected)?;
+    statement::batch(connection, "COMMIT").map_err(|fault| fault.error)?;
+    Step::AfterCommitBeforeAck.check().map_err(injected)
+}
+
+/// COMMIT failed. The log may nevertheless hold all of it, to be found by the next recovery, until something else
+/// is written in its place: so the answer is looked up by a write that must succeed.
+fn settle(connection: &Connection, group: &[Order], ends: Vec<End>, error: Error, deadline: Duration) -> Group {
+    // The transaction is whole, so that any operation that was to be kept speaks for all.
+    let kept = group.iter().zip(&ends).find(|(order, end)| order.write.is_some() && matches!(end, End::Finished));
+    let operation = match kept.and_then(|(order, _)| order.write.as_ref()) {
+        Some((operation, _)) if !matches!(error, Error::Full) => operation,
+        // Nothing to ask for, or refused before the last page was written.
+        _ => return Group::Lost(error),
+    };
+    let inserted = patiently(deadline, || {
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let asked = (|| {
+            let absent = connection.execute(INSERT, (operation.as_str(), now(), "probe"))?;
+            connection.execute("DELETE FROM stateward_operations WHERE state = 'probe'", ())?;
+            connection.execute_batch("COMMIT")?;
+            Ok(absent)
+        })();
+        if asked.is_err() && !connection.is_autocommit() {
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        asked
+    });
+    tracing::warn!(%error, resolved = inserted.is_ok(), "COMMIT failed; looked up whether it took place");
+    match inserted {
+        Ok(0) => Group::Committed(ends),
+        Ok(_) => Group::Lost(error),
+        Err(_) => Group::Unknown,
+    }
+}
+
+fn sweep(connection: &Connection) {
+    for keep in [Keep::Briefly, Keep::Long] {
+        if let Err(fault) = statement::execute(connection, SWEEP, params![keep.state(), swept_before(keep)]) {
+            tracing::warn!(error = %fault.error, "failed to sweep old operations; trying again later");
+        }
+    }
+}
+
+fn injected(error: std::io::Error) -> Error {
+    Error::Unavailable { reason: error.to_string() }
+}

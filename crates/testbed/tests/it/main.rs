@@ -1,0 +1,3 @@
+//! The testbed does for real what the tests of the other crates rely on.
+
+mod cluster;
