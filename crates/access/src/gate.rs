@@ -42,7 +42,7 @@ enum Decide {
 }
 
 /// Who knows tokens.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "a client has none, and it would show credentials if it had")]
 pub enum TokenAuthority {
     /// Standalone: the tokens in our own database.
     Static(TokenStore),
@@ -51,7 +51,7 @@ pub enum TokenAuthority {
 }
 
 /// Who decides.
-#[derive(Debug)]
+#[expect(missing_debug_implementations, reason = "a client has none, and it would show credentials if it had")]
 pub enum Authorizer {
     /// Standalone: the grants of static tokens, and these.
     Roles(Vec<Binding>),

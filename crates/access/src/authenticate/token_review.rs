@@ -54,7 +54,8 @@ impl TokenReviewer {
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.to_vec());
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences };
         let review = TokenReview { spec, ..Default::default() };
-        let answer = ask(self.deadline, "authentication", || self.reviews.create(&PostParams::default(), &review)).await;
+        let options = PostParams::default();
+        let answer = ask(self.deadline, "authentication", || self.reviews.create(&options, &review)).await;
         self.metrics.review(Review::Token, answer.is_ok());
         Ok(identity_of(answer?, &self.audiences).map(Arc::new))
     }

@@ -47,7 +47,8 @@ impl AccessReviewer {
 
     async fn review(&self, who: &Identity, action: &Action) -> Result<bool, Refusal> {
         let review = SubjectAccessReview { spec: spec(who, action), ..Default::default() };
-        let answer = ask(self.deadline, "authorization", || self.reviews.create(&PostParams::default(), &review)).await;
+        let options = PostParams::default();
+        let answer = ask(self.deadline, "authorization", || self.reviews.create(&options, &review)).await;
         self.metrics.review(Review::Access, answer.is_ok());
         let status = answer?.status.unwrap_or_default();
         Ok(status.allowed && !status.denied.unwrap_or(false))

@@ -14,7 +14,7 @@ use crate::config::Settings;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Where the authorities come from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AuthoritySource {
     settings: Settings,
     cluster: Option<Cluster>,

@@ -12,7 +12,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// A client for the cluster, and the namespace that is ours.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Cluster {
     client: kube::Client,
     namespace: String,
