@@ -1,3 +1,4 @@
 //! The testbed does for real what the tests of the other crates rely on.
 
 mod cluster;
+mod process;
