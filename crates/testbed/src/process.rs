@@ -183,7 +183,7 @@ while read -r word rest; do
     dir) dirs="$dirs $rest" ;;
   esac
 done
-for p in $pids; do kill -KILL -- -"$p" 2>/dev/null; done
+for p in $pids; do kill -s KILL -- -"$p" 2>/dev/null; done
 # The killed may still be writing.
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   [ -z "$dirs" ] || rm -rf $dirs && break

@@ -64,7 +64,7 @@ impl Cluster {
     /// A user with these groups, by certificate.
     pub fn user(&self, name: &str, groups: &[&str]) -> UserCertificate {
         let pair = self.plane.authority.client(name, groups);
-        let kubeconfig = Kubeconfig::for_certificate(self.url(), self.plane.authority.certificate_pem(), &pair);
+        let kubeconfig = self.kubeconfig_for_certificate(&pair);
         let Pair { certificate_pem, key_pem } = pair;
         UserCertificate { name: name.to_owned(), certificate_pem, key_pem, kubeconfig }
     }
@@ -133,6 +133,11 @@ impl Cluster {
     /// A kubeconfig that shows a token.
     pub fn kubeconfig_for_token(&self, token: &str) -> Kubeconfig {
         Kubeconfig::for_token(self.url(), self.plane.authority.certificate_pem(), token)
+    }
+
+    /// A kubeconfig that shows a certificate, whoever signed it.
+    pub fn kubeconfig_for_certificate(&self, pair: &Pair) -> Kubeconfig {
+        Kubeconfig::for_certificate(self.url(), self.plane.authority.certificate_pem(), pair)
     }
 
     /// A ServiceAccount of its own for a component that authenticates and authorizes through the API server.
