@@ -1,0 +1,65 @@
+//! The command line: one enum of commands, one file each.
+//!
+//! The door is [`run`]. To add a command: a file beside its siblings and a line in [`Command`] and in [`run`]. A
+//! command prints data to stdout through [`output`] and talk to stderr, and ends with a [`failure::Failure`] that
+//! carries its exit code and a hint.
+
+mod completion;
+mod config;
+mod docs;
+pub mod failure;
+mod key_flags;
+mod logging;
+mod man;
+pub mod output;
+mod serve;
+mod token;
+mod version;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::Environment;
+
+/// Keeps, delegates, mints, shows and safely ends state that Kubernetes does not own.
+#[derive(Parser)]
+#[command(name = "stateward", version, after_help = failure::EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Token(token::Token),
+    Config(config::Config),
+    Version(version::Version),
+    Completion(completion::Completion),
+    Man(man::Man),
+    GenerateDocs(docs::GenerateDocs),
+}
+
+/// Runs one command to its end.
+pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Serve(command) => command.run(environment).await,
+        Command::Token(command) => command.run(environment).await,
+        Command::Config(command) => command.run(environment),
+        Command::Version(command) => command.run(),
+        Command::Completion(command) => command.run(),
+        Command::Man(command) => command.run(),
+        Command::GenerateDocs(command) => command.run(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

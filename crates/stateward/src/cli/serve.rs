@@ -1,0 +1,25 @@
+//! `stateward serve`.
+
+use clap::Args;
+
+use super::key_flags::KeyFlags;
+use super::logging;
+use crate::config::{Environment, resolve};
+
+/// Run the server
+///
+/// Without any configuration: SQLite under the data directory, loopback only. Every key of the configuration may be
+/// given as a flag, as a variable or in a YAML file; `stateward config check` shows what would hold.
+#[derive(Args)]
+pub struct Serve {
+    #[command(flatten)]
+    keys: KeyFlags,
+}
+
+impl Serve {
+    pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
+        let settings = resolve(&self.keys.0, environment).settings()?;
+        logging::start(&settings.log, environment)?;
+        crate::serve::run(settings).await
+    }
+}

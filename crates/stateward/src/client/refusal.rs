@@ -1,0 +1,57 @@
+//! What the server says when it refuses, as a failure of the command.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use crate::cli::failure::{Exit, Failure};
+use crate::cli::output::plain;
+
+#[derive(Deserialize)]
+struct Body {
+    error: Error,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Error {
+    message: String,
+    hint: String,
+    request_id: String,
+}
+
+/// The exit code of a status.
+fn exit(status: StatusCode) -> Exit {
+    match status.as_u16() {
+        401 | 403 => Exit::Denied,
+        404 | 410 => Exit::NotFound,
+        409 | 412 | 423 => Exit::Conflict,
+        408 | 429 | 502..=504 => Exit::Unavailable,
+        _ => Exit::Failed,
+    }
+}
+
+/// What to do, when the server does not say.
+fn general_hint(status: StatusCode, authenticated: bool) -> &'static str {
+    match exit(status) {
+        Exit::Denied if !authenticated => "no credential was sent: use --token-file, STATEWARD_TOKEN or --kubeconfig",
+        Exit::Denied => "check that the token is current and that its grants cover this",
+        Exit::NotFound => "list what is there; check the name and --server",
+        Exit::Conflict => "somebody else was first: look at the present state, then try again",
+        Exit::Unavailable => "try again later; `/readyz?verbose` of the server says what is not ready",
+        Exit::Failed | Exit::Usage => "the log of the server says more",
+    }
+}
+
+/// Turns a refusal into a failure.
+pub fn failure(status: StatusCode, body: &[u8], authenticated: bool) -> Failure {
+    let error = serde_json::from_slice::<Body>(body).map(|body| body.error).unwrap_or_default();
+    let mut message = plain(&error.message);
+    if message.is_empty() {
+        message = format!("the server answered {status}");
+    }
+    if !error.request_id.is_empty() {
+        message = format!("{message} (request {})", plain(&error.request_id));
+    }
+    let hint = if error.hint.is_empty() { general_hint(status, authenticated).to_owned() } else { plain(&error.hint) };
+    Failure::new(exit(status), message, hint)
+}

@@ -1,0 +1,210 @@
+//! The table of keys. Everything that knows a key by name takes it from here.
+//!
+//! To add one: a line here and a field of the same path in `settings.rs`; a test holds the two together.
+
+use super::environment::{Environment, PREFIX};
+use super::kind::Kind;
+
+/// One key of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Group and name, joined by a dot; keys without a group stand at the top.
+    pub path: &'static str,
+    pub kind: Kind,
+    pub default: Fallback,
+    /// One line, shown by `serve -h`.
+    pub help: &'static str,
+    /// What else there is to know: limits, reasons, what it goes with. May be empty.
+    pub more: &'static str,
+    /// A shorter flag for what people type every day.
+    pub short_flag: Option<&'static str>,
+}
+
+/// What holds when nobody says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// Nothing; an empty list for a list.
+    Unset,
+    Text(&'static str),
+    /// The directory for data of this user's programs.
+    DataDirectory,
+}
+
+impl Key {
+    const fn flag_too(mut self, flag: &'static str) -> Key {
+        self.short_flag = Some(flag);
+        self
+    }
+
+    /// `tls.cert_file` is `STATEWARD_TLS_CERT_FILE`.
+    pub fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.path.replace('.', "_").to_uppercase())
+    }
+
+    /// `tls.cert_file` is `tls-cert-file`.
+    pub fn flag(&self) -> String {
+        self.path.replace(['.', '_'], "-")
+    }
+
+    /// The group, empty for the keys at the top.
+    pub fn group(&self) -> &'static str {
+        self.path.split_once('.').map_or("", |(group, _)| group)
+    }
+
+    /// The default as text, if there is one here.
+    pub fn default_text(&self, environment: &Environment) -> Option<String> {
+        match self.default {
+            Fallback::Unset => None,
+            Fallback::Text(text) => Some(text.to_owned()),
+            Fallback::DataDirectory => {
+                let absolute = |name: &str| environment.get(name).filter(|path| path.starts_with('/'));
+                let home = || absolute("HOME").map(|home| format!("{home}/.local/share"));
+                let base = absolute("XDG_DATA_HOME").map(str::to_owned).or_else(home)?;
+                Some(format!("{}/stateward", base.trim_end_matches('/')))
+            }
+        }
+    }
+
+    /// The default as documented: the same on every machine.
+    pub fn default_shown(&self) -> &'static str {
+        match self.default {
+            Fallback::Unset if self.kind.is_list() => "empty",
+            Fallback::Unset => "unset",
+            Fallback::Text(text) => text,
+            Fallback::DataDirectory => "$XDG_DATA_HOME/stateward or ~/.local/share/stateward",
+        }
+    }
+}
+
+/// The key of this path.
+pub fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// What the groups are about, in the order of the reference page.
+pub const GROUPS: &[(&str, &str)] = &[
+    ("", "Where it listens and what it keeps"),
+    ("log", "Logs, on standard error"),
+    ("tls", "TLS of the server"),
+    ("front_proxy", "Identities that an authenticating proxy passes on"),
+    ("database", "Where records are kept"),
+    ("cluster", "The Kubernetes cluster that authenticates and authorises"),
+    ("access", "Who is it, may they"),
+    ("audit", "The audit log"),
+    ("limits", "What one client may take"),
+];
+
+const fn key(path: &'static str, kind: Kind, default: Fallback, help: &'static str, more: &'static str) -> Key {
+    Key { path, kind, default, help, more, short_flag: None }
+}
+
+use Fallback::{DataDirectory, Text, Unset};
+
+#[rustfmt::skip]
+pub const KEYS: &[Key] = &[
+    key("listen", Kind::Address, Text("127.0.0.1:8642"), "Address and port of the server", "Anything but a loopback address needs TLS."),
+    key("data_dir", Kind::Path, DataDirectory, "Directory of everything that is kept on this machine", "Created with mode 0700. Only one process at a time may use it."),
+    key("allowed_hosts", Kind::List, Unset, "Host names under which clients may call the server", "Checked against the Host header, so that a foreign web page cannot reach a loopback server by DNS rebinding. localhost and the address of `listen` are always allowed."),
+    key("metrics_listen", Kind::LoopbackAddress, Unset, "Separate loopback address for /metrics and verbose /readyz", "Without it both need `get` on that URL."),
+    key("shutdown_grace", Kind::Duration, Text("20s"), "How long requests may go on after SIGTERM or SIGINT", "Keep it below terminationGracePeriodSeconds of the Pod."),
+
+    key("log.format", Kind::Choice(&["auto", "human", "json"]), Text("auto"), "Form of the log lines", "auto is human on a terminal and json elsewhere."),
+    key("log.level", Kind::LogFilter, Text("info"), "What is logged", "A level (error, warn, info, debug, trace) or a filter per module."),
+
+    key("tls.cert_file", Kind::Path, Unset, "Certificate chain of the server, PEM", "Read again when the file changes; connections are kept."),
+    key("tls.key_file", Kind::Path, Unset, "Private key of tls.cert_file, PEM", ""),
+    key("tls.sni", Kind::SniList, Unset, "More certificates, chosen by the name that the client asks for", "Without names, those of the certificate count."),
+    key("tls.min_version", Kind::Choice(&["1.2", "1.3"]), Text("1.2"), "Oldest version of TLS that is accepted", ""),
+    key("tls.client_ca_file", Kind::Path, Unset, "CA of client certificates, PEM", "The common name is the user, the organisations are the groups."),
+    key("tls.client_ca_trusted", Kind::Switch, Text("false"), "Whether client certificates may carry system: users and groups", "Otherwise those are dropped: who signs for this CA could become system:masters."),
+    key("tls.self_signed", Kind::Switch, Text("false"), "Make a certificate in the data directory and serve with it", "For trials. Clients need its file as their CA."),
+    key("tls.self_signed_names", Kind::List, Unset, "Names and addresses in the self-signed certificate", "localhost and the address of `listen` are always in it."),
+
+    key("front_proxy.ca_file", Kind::Path, Unset, "CA of the proxies whose identity headers count, PEM", ""),
+    key("front_proxy.allowed_names", Kind::List, Unset, "Common names that a proxy's certificate may have", "Empty allows every certificate of the CA, and is refused when that CA also signs client certificates."),
+    key("front_proxy.user_headers", Kind::HeaderList, Text("X-Remote-User"), "Headers that may hold the user; the first that is there counts", ""),
+    key("front_proxy.uid_headers", Kind::HeaderList, Text("X-Remote-Uid"), "Headers that may hold the uid", ""),
+    key("front_proxy.group_headers", Kind::HeaderList, Text("X-Remote-Group"), "Headers that hold groups", ""),
+    key("front_proxy.extra_prefixes", Kind::HeaderList, Text("X-Remote-Extra-"), "Prefixes of headers that hold extra facts", ""),
+    key("front_proxy.trusted", Kind::Switch, Text("false"), "Whether proxies may pass on system: users and groups", ""),
+
+    key("database.url", Kind::DatabaseUrl, Unset, "PostgreSQL or another SQLite file", "Unset is SQLite at stateward.db in the data directory. Give a URL with a password in the environment or in the file, not as a flag: flags show in the list of processes."),
+    key("database.tls_ca_file", Kind::Path, Unset, "CA of the PostgreSQL server, PEM", "Unset trusts what the operating system trusts."),
+    key("database.pool", Kind::Count, Text("8"), "Connections that are kept at most", ""),
+    key("database.deadline", Kind::Period, Text("10s"), "How long one database operation may take", ""),
+
+    key("cluster.kubeconfig", Kind::Path, Unset, "kubeconfig of the cluster", "").flag_too("kubeconfig"),
+    key("cluster.context", Kind::Text, Unset, "Context of the kubeconfig, if not the current one", "").flag_too("context"),
+    key("cluster.in_cluster", Kind::Choice(&["auto", "on", "off"]), Text("auto"), "Whether to use the ServiceAccount of the Pod", "auto does if KUBERNETES_SERVICE_HOST and the ServiceAccount's files are there and no kubeconfig is given."),
+    key("cluster.namespace", Kind::Text, Unset, "Namespace of this process's own objects", "Unset is the namespace of the Pod or of the context."),
+
+    key("access.audiences", Kind::List, Unset, "Audiences that a token must be for", "Empty takes the audiences of the API server."),
+    key("access.authentication_ttl", Kind::Duration, Text("10s"), "How long a TokenReview is remembered", ""),
+    key("access.allow_ttl", Kind::Duration, Text("10s"), "How long an allowing SubjectAccessReview is remembered", "A removed binding counts after this time at the latest."),
+    key("access.deny_ttl", Kind::Duration, Text("10s"), "How long a denying SubjectAccessReview is remembered", ""),
+    key("access.cache_entries", Kind::Count, Text("10000"), "How many answers each cache remembers at most", ""),
+    key("access.review_deadline", Kind::Period, Text("5s"), "How long the API server may take to answer a review", "After that the request fails with 503: no answer is never a yes."),
+    key("access.lookup_cluster_ca", Kind::Switch, Text("true"), "Trust the client and front-proxy CAs of extension-apiserver-authentication", "Needs `get` on that ConfigMap in kube-system."),
+
+    key("audit.rotate_bytes", Kind::Bytes, Text("64MiB"), "Size at which a new file begins", ""),
+    key("audit.rotate_after", Kind::Period, Text("24h"), "Age at which a new file begins", ""),
+    key("audit.keep", Kind::Period, Text("90d"), "How long files are kept", ""),
+    key("audit.key_file", Kind::Path, Unset, "File with the key of the chain", "Unset makes one in the data directory. Kept elsewhere, who can write the log cannot forge it."),
+    key("audit.lease_every", Kind::Period, Text("60s"), "How often the end of the chain is noted in a Lease of the cluster", ""),
+
+    key("limits.body_bytes", Kind::Bytes, Text("1MiB"), "Largest request body, where a route sets no other limit", ""),
+    key("limits.header_time", Kind::Period, Text("10s"), "How long a client may take to send the headers", ""),
+    key("limits.idle_body_time", Kind::Period, Text("30s"), "How long a body may stand still", ""),
+    key("limits.connections", Kind::Count, Text("4096"), "Connections that are open at the same time", ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_known_group_its_own_names_and_help_without_a_full_stop() {
+        let mut names = BTreeSet::new();
+        for key in KEYS {
+            assert!(GROUPS.iter().any(|(group, _)| *group == key.group()), "{}", key.path);
+            assert!(names.insert(key.variable()) && names.insert(key.flag()), "{} is there twice", key.path);
+            assert!(!key.help.is_empty() && !key.help.ends_with('.'), "{}", key.path);
+            assert!(key.more.is_empty() || key.more.ends_with('.'), "{}", key.path);
+        }
+    }
+
+    #[test]
+    fn every_default_fits_its_kind() {
+        for key in KEYS {
+            if let Fallback::Text(text) = key.default {
+                let read = key.kind.read(&key.kind.split(text));
+                assert!(read.is_ok(), "{}: {read:?}", key.path);
+            }
+        }
+    }
+
+    #[test]
+    fn names_follow_from_the_path() {
+        let key = find("tls.cert_file").unwrap();
+        assert_eq!((key.variable().as_str(), key.flag().as_str()), ("STATEWARD_TLS_CERT_FILE", "tls-cert-file"));
+        assert_eq!(find("data_dir").unwrap().variable(), "STATEWARD_DATA_DIR");
+    }
+
+    #[test]
+    fn the_data_directory_follows_the_xdg_rules() {
+        let key = find("data_dir").unwrap();
+        let table: [(&[(&str, &str)], Option<&str>); 5] = [
+            (&[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data/")], Some("/data/stateward")),
+            (&[("HOME", "/home/a")], Some("/home/a/.local/share/stateward")),
+            (&[("HOME", "/home/a"), ("XDG_DATA_HOME", "relative")], Some("/home/a/.local/share/stateward")),
+            (&[("HOME", "")], None),
+            (&[], None),
+        ];
+        for (variables, expected) in table {
+            let environment = variables.iter().copied().collect();
+            assert_eq!(key.default_text(&environment).as_deref(), expected, "{variables:?}");
+        }
+    }
+}

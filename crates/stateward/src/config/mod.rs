@@ -1,0 +1,27 @@
+//! What this process is told to do: one table of keys, four places that may set them, one typed result.
+//!
+//! The door is [`resolve`]: it lays flags over the environment over the YAML file over the defaults and keeps, for
+//! every key, the value and where it came from. `Resolution::settings` then gives the typed [`Settings`], or every
+//! problem at once. A key is one line in [`keys::KEYS`] and one field in [`settings`]; flags, variables, the reference
+//! page and `config check` follow from the table.
+//!
+//! Nothing here opens a socket, a database or a certificate, and nothing but [`Environment`] reads the environment.
+
+pub mod check;
+pub mod environment;
+mod file;
+pub mod keys;
+pub mod kind;
+mod problem;
+pub mod reference;
+mod resolve;
+mod secret;
+pub mod settings;
+mod suggest;
+pub mod units;
+
+pub use environment::Environment;
+pub use problem::{Invalid, Problem};
+pub use resolve::{Entry, Given, resolve};
+pub use secret::Secret;
+pub use settings::Settings;

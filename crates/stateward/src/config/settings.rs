@@ -1,0 +1,183 @@
+//! The typed result. Each field is the key of the same path in `keys.rs`; a test holds the two together.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Secret;
+
+/// Everything that `stateward serve` is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    pub data_dir: PathBuf,
+    pub allowed_hosts: Vec<String>,
+    pub metrics_listen: Option<SocketAddr>,
+    pub shutdown_grace: Duration,
+    pub log: Log,
+    pub tls: Tls,
+    pub front_proxy: FrontProxy,
+    pub database: Database,
+    pub cluster: Cluster,
+    pub access: Access,
+    pub audit: Audit,
+    pub limits: Limits,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    Auto,
+    Human,
+    Json,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    pub cert_file: Option<PathBuf>,
+    pub key_file: Option<PathBuf>,
+    pub sni: Vec<SniPair>,
+    pub min_version: TlsVersion,
+    pub client_ca_file: Option<PathBuf>,
+    pub client_ca_trusted: bool,
+    pub self_signed: bool,
+    pub self_signed_names: Vec<String>,
+}
+
+impl Tls {
+    /// Whether the server speaks TLS at all.
+    pub fn is_on(&self) -> bool {
+        self.cert_file.is_some() || self.self_signed || !self.sni.is_empty()
+    }
+}
+
+/// A certificate for some names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SniPair {
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+    /// Empty: the names of the certificate.
+    pub names: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TlsVersion {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrontProxy {
+    pub ca_file: Option<PathBuf>,
+    pub allowed_names: Vec<String>,
+    pub user_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_prefixes: Vec<String>,
+    pub trusted: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// None: SQLite in the data directory.
+    pub url: Option<Secret>,
+    pub tls_ca_file: Option<PathBuf>,
+    pub pool: usize,
+    pub deadline: Duration,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+    pub in_cluster: InCluster,
+    pub namespace: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InCluster {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    pub audiences: Vec<String>,
+    pub authentication_ttl: Duration,
+    pub allow_ttl: Duration,
+    pub deny_ttl: Duration,
+    pub cache_entries: u64,
+    pub review_deadline: Duration,
+    pub lookup_cluster_ca: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Audit {
+    pub rotate_bytes: u64,
+    pub rotate_after: Duration,
+    pub keep: Duration,
+    pub key_file: Option<PathBuf>,
+    pub lease_every: Duration,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub body_bytes: u64,
+    pub header_time: Duration,
+    pub idle_body_time: Duration,
+    pub connections: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use crate::config::keys::{KEYS, find};
+    use crate::config::{Environment, Given, resolve};
+
+    fn paths_of(value: &Value, path: &str, paths: &mut BTreeSet<String>) {
+        match value {
+            // A Duration is an object too; a known key ends the descent.
+            Value::Object(fields) if find(path).is_none() => {
+                for (name, field) in fields {
+                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    paths_of(field, &path, paths);
+                }
+            }
+            _ => _ = paths.insert(path.to_owned()),
+        }
+    }
+
+    #[test]
+    fn every_field_is_a_key_and_every_key_is_a_field() {
+        let environment: Environment = [("HOME", "/home/a")].into_iter().collect();
+        let settings = resolve(&Given::default(), &environment).settings().unwrap();
+        let mut fields = BTreeSet::new();
+        paths_of(&serde_json::to_value(settings).unwrap(), "", &mut fields);
+        assert_eq!(fields, KEYS.iter().map(|key| key.path.to_owned()).collect());
+    }
+}

@@ -1,0 +1,250 @@
+//! Which crate may use which. The rules are the table [`LAYERS`] and [`may_use`]; a new crate is a word in the table.
+//!
+//! Foundations carry capabilities, capabilities carry the binary, and nothing points the other way.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+/// What a crate of ours is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layer {
+    /// Uses nothing of ours; anybody may use it.
+    Leaf,
+    /// The two foundations that other foundations may use.
+    Base,
+    Foundation,
+    Capability,
+    Binary,
+    /// For tests only.
+    Testbed,
+    Bench,
+    Tool,
+}
+
+const LAYERS: &[(Layer, &[&str])] = &[
+    (Layer::Leaf, &["failpoint"]),
+    (Layer::Base, &["db", "keys"]),
+    (Layer::Foundation, &["access", "escrow", "watch", "backends"]),
+    (Layer::Capability, &["states", "hub", "terraform", "secrets", "explorer"]),
+    (Layer::Binary, &["stateward"]),
+    (Layer::Testbed, &["testbed"]),
+    (Layer::Bench, &["bench"]),
+    (Layer::Tool, &["xtask"]),
+];
+
+/// Crates that may fix the version of the Kubernetes API in a normal build: exactly one feature may be on in a graph.
+const SETS_KUBERNETES_VERSION: &[&str] = &["stateward", "testbed", "bench"];
+
+/// How a crate uses another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// In the product: normal and build dependencies.
+    Product,
+    Tests,
+}
+
+/// Checks the workspace at `root`; the error lists every wrong edge.
+pub fn check(root: &Path) -> Result<()> {
+    let metadata: Metadata = serde_json::from_slice(&cargo(root, &["metadata", "--no-deps", "--format-version=1"])?)?;
+    let mut faults = faults(&metadata);
+    let tree = cargo(root, &["tree", "--workspace", "--all-features", "--edges=normal,build", "--prefix=none"])?;
+    if String::from_utf8_lossy(&tree).lines().any(|line| line.starts_with("ring v")) {
+        let way = "`cargo tree --workspace --all-features --edges=normal,build --invert ring` shows the way";
+        faults.push(format!("ring is in the built tree, beside aws-lc-rs; {way}"));
+    }
+    ensure!(faults.is_empty(), "the directions between crates are broken:\n  {}", faults.join("\n  "));
+    Ok(())
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let output = command.args(arguments).arg("--locked").current_dir(root).output().context("failed to run cargo")?;
+    if !output.status.success() {
+        bail!("cargo {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(output.stdout)
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// `None` is a normal dependency.
+    kind: Option<String>,
+    features: Vec<String>,
+}
+
+impl Dependency {
+    fn usage(&self) -> Use {
+        if self.kind.as_deref() == Some("dev") { Use::Tests } else { Use::Product }
+    }
+}
+
+fn faults(metadata: &Metadata) -> Vec<String> {
+    let ours = |name: &str| metadata.packages.iter().any(|package| package.name == name);
+    let mut faults = Vec::new();
+    for package in &metadata.packages {
+        let Some(layer) = layer(&package.name) else {
+            faults.push(format!(
+                "the crate {} is in no layer: add it to LAYERS in xtask/src/directions.rs",
+                package.name
+            ));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let usage = dependency.usage();
+            let edge = format!("{} -> {}", package.name, dependency.name);
+            if ours(&dependency.name) {
+                // One without a layer has been named already.
+                if self::layer(&dependency.name)
+                    .is_some_and(|used| !may_use(layer, &package.name, used, &dependency.name, usage))
+                {
+                    let why = reason(layer);
+                    faults.push(format!("{edge}{}: {why}", if usage == Use::Tests { " (dev)" } else { "" }));
+                }
+            }
+            let version = dependency.features.iter().find(|feature| feature.starts_with("v1_"));
+            if let Some(version) = version.filter(|_| dependency.name == "k8s-openapi") {
+                if usage == Use::Product && !SETS_KUBERNETES_VERSION.contains(&package.name.as_str()) {
+                    faults.push(format!(
+                        "{edge}: only binaries and tests set a version feature ({version}) of k8s-openapi"
+                    ));
+                }
+            }
+        }
+    }
+    faults
+}
+
+fn layer(name: &str) -> Option<Layer> {
+    LAYERS.iter().find(|(_, names)| names.contains(&name)).map(|(layer, _)| *layer)
+}
+
+/// The rule.
+fn may_use(user: Layer, user_name: &str, used: Layer, used_name: &str, usage: Use) -> bool {
+    match (user, used) {
+        (_, Layer::Testbed) => usage == Use::Tests || user == Layer::Bench,
+        (_, Layer::Binary | Layer::Bench | Layer::Tool) | (Layer::Leaf | Layer::Tool, _) => false,
+        (_, Layer::Leaf) => true,
+        (Layer::Testbed, _) => false,
+        // keys keeps its names in db; never the other way.
+        (Layer::Base, Layer::Base) => user_name == "keys" && used_name == "db",
+        (Layer::Base, _) => false,
+        (Layer::Foundation, used) => used == Layer::Base,
+        (Layer::Capability | Layer::Bench, used) => matches!(used, Layer::Base | Layer::Foundation),
+        (Layer::Binary, _) => true,
+    }
+}
+
+fn reason(user: Layer) -> &'static str {
+    match user {
+        Layer::Leaf => "a leaf uses nothing of ours",
+        Layer::Base => "db uses only failpoint of ours, keys only db and failpoint",
+        Layer::Foundation => "a foundation uses only db, keys and failpoint of ours, and testbed in tests",
+        Layer::Capability => "a capability uses foundations, never another capability, and testbed only in tests",
+        Layer::Binary => "stateward uses testbed only in tests",
+        Layer::Testbed => "testbed uses nothing of the product",
+        Layer::Bench => "bench uses foundations and testbed; only stateward uses capabilities",
+        Layer::Tool => "xtask uses nothing of ours",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(edges: &[(&str, &str, Option<&str>, &str)]) -> Metadata {
+        let mut packages: Vec<Package> = Vec::new();
+        let mut add = |name: &str| match packages.iter().position(|package| package.name == name) {
+            Some(place) => place,
+            None => {
+                packages.push(Package { name: name.to_owned(), dependencies: Vec::new() });
+                packages.len() - 1
+            }
+        };
+        let mut dependencies = Vec::new();
+        for (user, used, kind, feature) in edges {
+            if *used != "k8s-openapi" {
+                add(used);
+            }
+            let features = if feature.is_empty() { Vec::new() } else { vec![(*feature).to_owned()] };
+            let dependency = Dependency { name: (*used).to_owned(), kind: kind.map(str::to_owned), features };
+            dependencies.push((add(user), dependency));
+        }
+        for (place, dependency) in dependencies {
+            packages[place].dependencies.push(dependency);
+        }
+        Metadata { packages }
+    }
+
+    #[test]
+    fn edges_that_follow_the_direction_pass() {
+        let good: &[(&str, &str, Option<&str>, &str)] = &[
+            ("access", "db", None, ""),
+            ("access", "keys", None, ""),
+            ("access", "failpoint", None, ""),
+            ("access", "testbed", Some("dev"), ""),
+            ("access", "k8s-openapi", Some("dev"), "v1_33"),
+            ("access", "k8s-openapi", None, ""),
+            ("keys", "db", None, ""),
+            ("hub", "backends", None, ""),
+            ("hub", "escrow", None, ""),
+            ("stateward", "hub", None, ""),
+            ("stateward", "access", None, ""),
+            ("stateward", "testbed", Some("dev"), ""),
+            ("stateward", "k8s-openapi", None, "v1_33"),
+            ("bench", "testbed", None, ""),
+            ("bench", "db", None, ""),
+        ];
+        for edge in good {
+            assert_eq!(faults(&metadata(&[*edge])), Vec::<String>::new(), "{edge:?}");
+        }
+    }
+
+    #[test]
+    fn edges_against_the_direction_are_named() {
+        let bad: &[(&str, &str, Option<&str>, &str)] = &[
+            ("access", "watch", None, ""),
+            ("access", "hub", None, ""),
+            ("access", "hub", Some("dev"), ""),
+            ("access", "testbed", None, ""),
+            ("access", "testbed", Some("build"), ""),
+            ("access", "k8s-openapi", None, "v1_33"),
+            ("db", "keys", None, ""),
+            ("db", "access", None, ""),
+            ("keys", "access", None, ""),
+            ("hub", "states", None, ""),
+            ("hub", "states", Some("dev"), ""),
+            ("hub", "stateward", None, ""),
+            ("stateward", "testbed", None, ""),
+            ("bench", "hub", None, ""),
+            ("testbed", "db", None, ""),
+            ("failpoint", "db", None, ""),
+            ("xtask", "db", None, ""),
+        ];
+        for edge in bad {
+            let faults = faults(&metadata(&[*edge]));
+            assert_eq!(faults.len(), 1, "{edge:?}: {faults:?}");
+            assert!(faults[0].starts_with(&format!("{} -> {}", edge.0, edge.1)), "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_layer_is_told_where_to_go() {
+        let faults = faults(&metadata(&[("gadgets", "db", None, "")]));
+        assert!(faults.len() == 1 && faults[0].contains("gadgets") && faults[0].contains("LAYERS"), "{faults:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The reference pages, as the program itself writes them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+const PAGES: &str = "docs/reference";
+
+/// Writes the pages.
+pub fn write(root: &Path) -> Result<()> {
+    generate(root, &root.join(PAGES))
+}
+
+/// Compares the committed pages with fresh ones; the error names the stale files.
+pub fn check(root: &Path) -> Result<()> {
+    let fresh = Scratch::new()?;
+    generate(root, &fresh.0)?;
+    let stale = differences(&fresh.0, &root.join(PAGES))?;
+    let names: Vec<String> = stale.iter().map(|name| format!("{PAGES}/{name}")).collect();
+    ensure!(stale.is_empty(), "stale, run `cargo xtask generate`:\n  {}", names.join("\n  "));
+    Ok(())
+}
+
+fn generate(root: &Path, directory: &Path) -> Result<()> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // With the features that tests build with, so that a test run does not compile the program twice.
+    command.args(["run", "--quiet", "--locked", "--package=stateward", "--all-features", "--", "generate-docs"]);
+    let status = command.arg(directory).current_dir(root).status().context("failed to run cargo")?;
+    ensure!(status.success(), "stateward generate-docs failed");
+    Ok(())
+}
+
+/// Names of files that are not the same in both directories.
+fn differences(fresh: &Path, committed: &Path) -> Result<Vec<String>> {
+    let mut names = names(fresh)?;
+    names.extend(self::names(committed).unwrap_or_default());
+    names.sort();
+    names.dedup();
+    names.retain(|name| fs::read(fresh.join(name)).ok() != fs::read(committed.join(name)).ok());
+    Ok(names)
+}
+
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(directory).with_context(|| format!("failed to list {}", directory.display()))?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// A directory that goes away again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch> {
+        let path = std::env::temp_dir().join(format!("stateward-generate-{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("failed to make {}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
