@@ -20,6 +20,6 @@ impl Serve {
     pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let settings = resolve(&self.keys.0, environment).settings()?;
         logging::start(&settings.log, environment)?;
-        crate::serve::run(settings).await
+        crate::serve::run(settings, environment).await
     }
 }

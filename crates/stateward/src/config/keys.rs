@@ -139,6 +139,7 @@ pub const KEYS: &[Key] = &[
     key("cluster.namespace", Kind::Text, Unset, "Namespace of this process's own objects", "Unset is the namespace of the Pod or of the context."),
 
     key("access.audiences", Kind::List, Unset, "Audiences that a token must be for", "Empty takes the audiences of the API server."),
+    key("access.grants", Kind::List, Unset, "Roles of users and groups of a standalone server", "Each as user:NAME=ROLE@NAMESPACE-PATTERN or group:NAME=ROLE@NAMESPACE-PATTERN, for callers with a certificate or behind a front proxy; static tokens carry their own grants. With a cluster, RBAC decides instead."),
     key("access.authentication_ttl", Kind::Duration, Text("10s"), "How long a TokenReview is remembered", ""),
     key("access.allow_ttl", Kind::Duration, Text("10s"), "How long an allowing SubjectAccessReview is remembered", "A removed binding counts after this time at the latest."),
     key("access.deny_ttl", Kind::Duration, Text("10s"), "How long a denying SubjectAccessReview is remembered", ""),

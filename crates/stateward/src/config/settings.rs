@@ -123,6 +123,7 @@ pub enum InCluster {
 #[serde(deny_unknown_fields)]
 pub struct Access {
     pub audiences: Vec<String>,
+    pub grants: Vec<String>,
     pub authentication_ttl: Duration,
     pub allow_ttl: Duration,
     pub deny_ttl: Duration,

@@ -6,7 +6,8 @@ use access::audit::Audit;
 use anyhow::{Context, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use crate::config::{InCluster, Settings};
+use crate::config::settings::InCluster;
+use crate::config::{Environment, Settings};
 
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const CONNECT: Duration = Duration::from_secs(5);
@@ -21,8 +22,8 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Connects by the given kubeconfig or, inside a cluster, by the ServiceAccount; `None` standalone.
-    pub(crate) async fn connect(settings: &Settings) -> Result<Option<Cluster>> {
-        let Some(mut config) = configuration(settings).await? else { return Ok(None) };
+    pub(crate) async fn connect(settings: &Settings, environment: &Environment) -> Result<Option<Cluster>> {
+        let Some(mut config) = configuration(settings, environment).await? else { return Ok(None) };
         config.connect_timeout = Some(CONNECT);
         // The default retries every method for minutes, with writes that may have taken place: each caller has its own
         // deadline and its own, short, policy instead.
@@ -49,9 +50,8 @@ impl Cluster {
     pub(crate) async fn publish_audit_head(self, audit: Audit, every: Duration) {
         loop {
             tokio::time::sleep(every).await;
-            let Some(head) = audit.head() else { continue };
             let (client, namespace) = (self.client.clone(), &self.namespace);
-            let published = access::audit::publish_head_to_lease(client, namespace, audit.instance(), &head).await;
+            let published = access::audit::publish_head_to_lease(client, namespace, audit.instance(), audit.head()).await;
             if let Err(error) = published {
                 tracing::warn!(%error, namespace, "failed to publish the head of the audit log");
             }
@@ -59,7 +59,7 @@ impl Cluster {
     }
 }
 
-async fn configuration(settings: &Settings) -> Result<Option<kube::Config>> {
+async fn configuration(settings: &Settings, environment: &Environment) -> Result<Option<kube::Config>> {
     if let Some(path) = &settings.cluster.kubeconfig {
         let failed = || format!("failed to read cluster.kubeconfig {}", path.display());
         let kubeconfig = Kubeconfig::read_from(path).with_context(failed)?;
@@ -67,7 +67,7 @@ async fn configuration(settings: &Settings) -> Result<Option<kube::Config>> {
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(failed)?;
         return Ok(Some(config));
     }
-    let inside = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+    let inside = environment.get("KUBERNETES_SERVICE_HOST").is_some()
         && std::path::Path::new(SERVICE_ACCOUNT).join("token").exists();
     match (settings.cluster.in_cluster, inside) {
         (InCluster::On, false) => {

@@ -44,7 +44,7 @@ pub(super) async fn ensure(tokens: &TokenStore, data: &DataDir, audit: &Audit) -
     };
     let what = What::resource("create", "access.stateward.dev", "tokens");
     let act = Entry::act(Who::new("stateward serve", Source::Server), what, Outcome::Done).name(&record.name);
-    audit.commit(act).await.context("failed to record the first token in the audit log")?;
+    let _on_record = audit.commit(act).await.context("failed to record the first token in the audit log")?;
     match shown {
         Some(text) => say(&format!("First token (shown this once, for the user 'admin'): {}", text.reveal())),
         None => say(&format!("First token (for the user 'admin') is in {}", file.display())),

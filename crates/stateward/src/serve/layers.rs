@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::header::HOST;
+use http::header::{ALLOW, HOST};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
@@ -96,9 +96,14 @@ pub(crate) async fn around(State(around): State<Around>, mut request: Request, n
     if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
+    // A route whose fallback takes LOCK and UNLOCK gets the header on every such answer; it belongs to a 405 alone.
+    if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().remove(ALLOW);
+    }
     let (status, time) = (response.status(), started.elapsed());
     span.in_scope(|| {
-        tracing::info!(method = method.as_str().get(..16).unwrap_or("?"), route = &*route.0, status = status.as_u16(), ms = time.as_millis(), "answered");
+        let (method, status, ms) = (super::metrics::known(&method), status.as_u16(), time.as_millis());
+        tracing::info!(method, route = &*route.0, status, ms, "answered");
     });
     around.metrics.request(route, &method, status, time);
     response

@@ -72,8 +72,8 @@ impl Metrics {
     }
 }
 
-/// Callers may send any method; only known ones become a label.
-fn known(method: &Method) -> &'static str {
+/// Callers may send any method; only known ones become a label or reach the log.
+pub(super) fn known(method: &Method) -> &'static str {
     const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "LOCK", "UNLOCK"];
     METHODS.iter().find(|known| **known == method.as_str()).copied().unwrap_or("other")
 }

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use access::audit::Audit;
+use access::audit::{self, Audit};
 use access::http::Door;
 use access::{Authorizer, Gate, TokenAuthority, TokenStore};
 use anyhow::{Context, Result, bail};
@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::config::Settings;
+use crate::config::{Environment, Settings};
 use authorities::AuthoritySource;
 use cluster::Cluster;
 use data_dir::DataDir;
@@ -39,7 +39,7 @@ use ready::Readiness;
 use routes::App;
 
 /// Serves until SIGTERM or SIGINT.
-pub(crate) async fn run(settings: Settings) -> Result<()> {
+pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result<()> {
     let data = DataDir::open(&settings.data_dir)?;
     let metrics = Metrics::new();
     let ready = Readiness::default();
@@ -51,11 +51,11 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         async move { db.ping().await.map_err(|error| error.to_string()) }
     });
 
-    let audit = open_audit(&settings, &data, &db, &metrics).await?;
+    let audit = open_audit(&settings, &db, &metrics).await?;
     let writable = audit.clone();
     ready.add("audit", move || std::future::ready(writable.health()));
 
-    let cluster = Cluster::connect(&settings).await?;
+    let cluster = Cluster::connect(&settings, environment).await?;
     let source = AuthoritySource::new(&settings, cluster.as_ref());
     let gate = build_gate(&settings, &source, &db, cluster.as_ref(), &metrics).await?;
     let mut tasks = tokio::task::JoinSet::new();
@@ -163,7 +163,7 @@ pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
     let Some(url) = &settings.database.url else {
         return Ok(db::Config::sqlite(settings.data_dir.join("stateward.db")));
     };
-    let url = url.reveal();
+    let url = url.expose();
     if let Some(path) = url.strip_prefix("sqlite:") {
         return Ok(db::Config::sqlite(path.trim_start_matches("//")));
     }
@@ -183,6 +183,23 @@ async fn open_database(settings: &Settings) -> Result<Db> {
     let db = Db::open(database_config(settings)?).await.context("failed to open the database")?;
     db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
     Ok(db)
+}
+
+/// Where the audit log of these settings is.
+pub(crate) fn audit_config(settings: &Settings) -> audit::Config {
+    let directory = settings.data_dir.join("audit");
+    let key_file = settings.audit.key_file.clone().unwrap_or_else(|| settings.data_dir.join("audit.key"));
+    let mut config = audit::Config::new(directory, key_file);
+    config.limits.rotate_bytes = settings.audit.rotate_bytes;
+    config.limits.rotate_after = settings.audit.rotate_after;
+    config.limits.keep_for = Some(settings.audit.keep);
+    config
+}
+
+async fn open_audit(settings: &Settings, db: &Db, metrics: &Metrics) -> Result<Audit> {
+    let audit = Audit::open(audit_config(settings), db.clone()).await.context("failed to open the audit log")?;
+    metrics.register(|registry| access::metrics::register_audit(registry, &audit));
+    Ok(audit)
 }
 
 async fn build_gate(

@@ -13,7 +13,8 @@ use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::version::{TLS12, TLS13};
 
-use crate::config::{Settings, TlsVersion};
+use crate::config::Settings;
+use crate::config::settings::TlsVersion;
 
 pub(crate) use reload::Certificates;
 

@@ -11,10 +11,8 @@ use access::http::Problem;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header::ALLOW;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 
 use super::layers::{Around, around};
 use super::metrics::Metrics;
@@ -32,10 +30,10 @@ pub(crate) struct App {
 /// The main listener.
 pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router {
     let routes = Router::new()
-        .route("/", get(status_page::show).fallback(only("GET, HEAD")))
-        .route("/healthz", get(health::alive).fallback(only("GET, HEAD")))
-        .route("/readyz", get(health::ready).fallback(only("GET, HEAD")))
-        .route("/metrics", get(health::metrics).fallback(only("GET, HEAD")))
+        .route("/", get(status_page::show))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
         .merge(tokens::routes());
     #[cfg(feature = "testing")]
     let routes = routes.merge(probe::routes());
@@ -45,29 +43,23 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
 /// The separate loopback port: what monitoring needs, and nothing else, without asking who it is.
 pub(crate) fn metrics_only(app: App, surroundings: Around) -> Router {
     let routes = Router::new()
-        .route("/healthz", get(health::alive).fallback(only("GET, HEAD")))
-        .route("/readyz", get(health::ready_openly).fallback(only("GET, HEAD")))
-        .route("/metrics", get(health::metrics_openly).fallback(only("GET, HEAD")));
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready_openly))
+        .route("/metrics", get(health::metrics_openly));
     finish(routes.with_state(app), surroundings)
 }
 
 fn finish(routes: Router, surroundings: Around) -> Router {
     // `route_layer` would see the matched path but not the fallback; `layer` sees both.
-    routes.fallback(not_found).layer(from_fn_with_state(surroundings, around))
+    let routes = routes.method_not_allowed_fallback(method_not_allowed).fallback(not_found);
+    routes.layer(from_fn_with_state(surroundings, around))
 }
 
 async fn not_found() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "there is nothing at this path", "see the documentation for the paths of this server")
 }
 
-/// The answer to methods that a path does not have; `allow` lists those that it has.
-fn only(allow: &'static str) -> impl AsyncFn() -> Response + Clone + Send + Sync + 'static {
-    async move || method_not_allowed(allow)
-}
-
-fn method_not_allowed(allow: &'static str) -> Response {
-    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not have that method", format!("use one of {allow}"));
-    let mut response = problem.into_response();
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
+/// The answer to methods that a path does not have; axum adds the `Allow` header.
+async fn method_not_allowed() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not have that method", "see the Allow header of this answer")
 }

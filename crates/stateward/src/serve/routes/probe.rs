@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use access::Action;
 use access::http::{Caller, Problem, is_dns_label, is_dns_subdomain};
 use axum::Router;
-use axum::extract::{Path, Request, State};
+use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use http::header::ALLOW;
 use http::{Method, StatusCode};
 
 use super::{App, method_not_allowed};
-use axum::extract::FromRequest as _;
 
 const GROUP: &str = "testing.stateward.dev";
-const ALLOW: &str = "GET, HEAD, POST, LOCK, UNLOCK";
+const METHODS: &str = "GET, HEAD, POST, LOCK, UNLOCK";
 
 type Key = (String, String);
 
@@ -55,7 +55,7 @@ async fn change(
         "POST" => "update",
         "LOCK" => "lock",
         "UNLOCK" => "unlock",
-        _ => return Ok(method_not_allowed(ALLOW)),
+        _ => return Ok(([(ALLOW, METHODS)], method_not_allowed().await).into_response()),
     };
     let body = Bytes::from_request(request, &()).await;
     let body = body.map_err(|rejection| Problem::new(rejection.status(), "the body cannot be read", "send less"))?;

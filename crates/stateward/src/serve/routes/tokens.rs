@@ -11,7 +11,7 @@ use http::header::CACHE_CONTROL;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::{App, only};
+use super::App;
 use crate::serve::body::Fields;
 
 const GROUP: &str = "access.stateward.dev";
@@ -21,8 +21,8 @@ const LONGEST_LIFE: u64 = 100 * 366 * 24 * 3600;
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
-        .route("/api/v1/tokens", get(list).post(create).fallback(only("GET, HEAD, POST")))
-        .route("/api/v1/tokens/{id}", delete(revoke).fallback(only("DELETE")))
+        .route("/api/v1/tokens", get(list).post(create))
+        .route("/api/v1/tokens/{id}", delete(revoke))
 }
 
 #[derive(Serialize)]

@@ -1,0 +1,280 @@
+//! The gate in front of a real API server: who is let in, who may, and what happens when Kubernetes is gone.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use testbed::certificates::{Authority, Pair};
+use testbed::{AUDIENCE, Cluster, FRONT_PROXY_NAME, Scope, eventually, rule, scale, subject};
+
+use crate::server::{PATIENCE, Server, Start, answer, status};
+
+const PROBES: &str = "testing.stateward.dev";
+
+/// A server beside the shared cluster, with TLS, that takes tokens for the audience of the testbed.
+async fn server(cluster: &Cluster) -> (Server, String) {
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--access-audiences", AUDIENCE);
+    (start.serve(), delegator.username)
+}
+
+fn probe(namespace: &str) -> String {
+    format!("/probe/{namespace}/thing")
+}
+
+#[tokio::test]
+async fn a_user_granted_by_a_group_binding_is_allowed() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("group").await;
+    cluster.service_account(&namespace, "app").await;
+    let everyone = subject::group(&format!("system:serviceaccounts:{namespace}"));
+    cluster.grant(Scope::Namespace(&namespace), &[everyone], &[rule(&["get", "lock"], &[PROBES], &["probes"])]).await;
+    let token = cluster.token_request(&namespace, "app", &[AUDIENCE], 600).await;
+
+    assert_eq!(status(server.request("GET", &probe(&namespace)).bearer_auth(&token)).await, 200);
+    let basic = server.request("LOCK", &probe(&namespace)).basic_auth("anybody", Some(&token));
+    assert_eq!(answer(basic).await, (200, "locked".to_owned()));
+}
+
+#[tokio::test]
+async fn a_denied_request_is_told_verb_resource_and_namespace() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("denied").await;
+    cluster.service_account(&namespace, "app").await;
+    let token = cluster.token_request(&namespace, "app", &[AUDIENCE], 600).await;
+    for (method, verb) in [("GET", "get"), ("POST", "update"), ("LOCK", "lock"), ("UNLOCK", "unlock")] {
+        let (status, text) = answer(server.request(method, &probe(&namespace)).bearer_auth(&token)).await;
+        assert_eq!(status, 403, "{text}");
+        let expected = format!(
+            "user 'system:serviceaccount:{namespace}:app' may not {verb} probes.{PROBES} 'thing' in namespace '{namespace}'"
+        );
+        assert!(text.contains(&expected), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_audience_expired_garbage_and_missing_tokens_are_401() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("tokens").await;
+    cluster.service_account(&namespace, "app").await;
+    let app = [subject::service_account(&namespace, "app")];
+    cluster.grant(Scope::Namespace(&namespace), &app, &[rule(&["get"], &[PROBES], &["probes"])]).await;
+
+    let right = cluster.signed_token(&namespace, "app", &[AUDIENCE], 600).await;
+    assert_eq!(status(server.request("GET", &probe(&namespace)).bearer_auth(&right)).await, 200);
+    let broken = format!("{}x", &right[..right.len() - 5]);
+    let wrong = [
+        ("another audience", cluster.token_request(&namespace, "app", &["https://elsewhere.example"], 600).await),
+        ("expired", cluster.signed_token(&namespace, "app", &[AUDIENCE], -60).await),
+        ("a broken signature", broken),
+        ("garbage", "garbage".to_owned()),
+    ];
+    for (what, token) in wrong {
+        let (status, text) = answer(server.request("GET", &probe(&namespace)).bearer_auth(&token)).await;
+        assert_eq!(status, 401, "{what}: {text}");
+        assert!(!text.contains(&token), "{what}: the token is in the answer");
+    }
+    assert_eq!(status(server.request("GET", &probe(&namespace))).await, 401);
+    let two = server.request("GET", &probe(&namespace)).bearer_auth(&right).bearer_auth("other");
+    assert_eq!(status(two).await, 401);
+}
+
+#[tokio::test]
+async fn a_burst_of_a_hundred_requests_asks_kubernetes_once() {
+    let cluster = Cluster::shared().await;
+    let (server, username) = server(cluster).await;
+    let namespace = cluster.namespace("burst").await;
+    cluster.service_account(&namespace, "app").await;
+    let app = [subject::service_account(&namespace, "app")];
+    cluster.grant(Scope::Namespace(&namespace), &app, &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    let token = cluster.token_request(&namespace, "app", &[AUDIENCE], 600).await;
+
+    let client = server.client();
+    let path = probe(&namespace);
+    let requests = (0..100).map(|_| status(server.request_by(&client, "GET", &path).bearer_auth(&token)));
+    let statuses = futures::future::join_all(requests).await;
+    assert_eq!(statuses, vec![200; 100]);
+
+    let reviews = cluster.audit_events(|event| event.user == username).await;
+    let tokens = reviews.iter().filter(|event| event.is_token_review()).count();
+    let accesses = reviews.iter().filter(|event| event.is_subject_access_review()).count();
+    assert_eq!((tokens, accesses), (1, 1));
+}
+
+#[tokio::test]
+async fn a_removed_binding_counts_within_the_time_to_live() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("removed").await;
+    cluster.service_account(&namespace, "app").await;
+    let app = [subject::service_account(&namespace, "app")];
+    let grant = cluster.grant(Scope::Namespace(&namespace), &app, &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    let token = cluster.token_request(&namespace, "app", &[AUDIENCE], 3600).await;
+    let path = probe(&namespace);
+    assert_eq!(status(server.request("GET", &path).bearer_auth(&token)).await, 200);
+
+    cluster.remove_binding(&grant).await;
+    let removed = Instant::now();
+    eventually(PATIENCE, || async { status(server.request("GET", &path).bearer_auth(&token)).await == 403 }).await;
+    if scale().is_full() {
+        // Ten seconds of our cache, and the moment that the API server's authorizer takes to learn of it.
+        assert!(removed.elapsed() < Duration::from_secs(12), "{:?}", removed.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_cluster_is_an_identity_with_its_groups() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("certificate").await;
+    let group = format!("team-{namespace}");
+    cluster.grant(Scope::Namespace(&namespace), &[subject::group(&group)], &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    let path = probe(&namespace);
+    let by = |pair: Pair| status(server.request_by(&server.client_with(&pair), "GET", &path));
+
+    let authority = cluster.client_ca();
+    assert_eq!(by(authority.client("jane", &[&group])).await, 200);
+    assert_eq!(by(authority.client("jane", &["other"])).await, 403);
+    // The cluster's own authority may say `system:`.
+    assert_eq!(by(authority.client("root", &["system:masters"])).await, 200);
+    let past = SystemTime::now() - Duration::from_secs(7200)..SystemTime::now() - Duration::from_secs(3600);
+    assert_eq!(by(authority.client_with("jane", &[&group], past)).await, 401);
+    assert_eq!(by(authority.server(&["jane"])).await, 401, "a server certificate is no client");
+}
+
+#[tokio::test]
+async fn system_masters_of_an_untrusted_authority_is_not_an_admin() {
+    let cluster = Cluster::shared().await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let namespace = cluster.namespace("masters").await;
+    let ordinary = Authority::new("an authority of our own");
+    let directory = testbed::process::scratch("ca").unwrap();
+    let file = directory.join("ca.crt");
+    std::fs::write(&file, ordinary.certificate_pem()).unwrap();
+    let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--tls-client-ca-file", &file);
+    let server = start.serve();
+    cluster.grant(Scope::Namespace(&namespace), &[subject::user("jane")], &[rule(&["get"], &[PROBES], &["probes"])]).await;
+
+    let path = probe(&namespace);
+    let by = |method: &'static str, pair: Pair| answer(server.request_by(&server.client_with(&pair), method, &path));
+    let (status, text) = by("GET", ordinary.client("somebody", &["system:masters"])).await;
+    assert_eq!(status, 403, "the group is dropped, the user stays: {text}");
+    assert_eq!(by("GET", ordinary.client("jane", &["system:masters"])).await.0, 200, "what jane may do herself");
+    assert_eq!(by("POST", ordinary.client("jane", &["system:masters"])).await.0, 403);
+    assert_eq!(by("GET", ordinary.client("system:admin", &[])).await.0, 401, "a system: user is refused whole");
+    let stranger = Authority::new("nobody knows this one");
+    let (status, text) = by("GET", stranger.client("root", &["system:masters"])).await;
+    assert_eq!(status, 401, "{text}");
+    assert!(text.contains("not of an authority that counts here"), "{text}");
+
+    // The same authority, marked by the operator, may speak of system groups.
+    let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--tls-client-ca-file", &file);
+    let trusting = start.switch("--tls-client-ca-trusted").serve();
+    let client = trusting.client_with(&ordinary.client("somebody", &["system:masters"]));
+    assert_eq!(crate::server::status(trusting.request_by(&client, "POST", &path)).await, 200);
+}
+
+#[tokio::test]
+async fn a_front_proxy_vouches_for_callers_only_with_its_own_certificate() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("proxy").await;
+    let group = format!("team-{namespace}");
+    cluster.grant(Scope::Namespace(&namespace), &[subject::group(&group)], &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    let path = probe(&namespace);
+    let as_jane = |client: &reqwest::Client| {
+        let request = server.request_by(client, "GET", &path);
+        answer(request.header("X-Remote-User", "jane").header("X-Remote-Group", &group))
+    };
+
+    let proxy = server.client_with(&cluster.front_proxy_certificate(FRONT_PROXY_NAME));
+    assert_eq!(as_jane(&proxy).await.0, 200);
+    let unnamed = server.request_by(&proxy, "GET", &path);
+    assert_eq!(status(unnamed).await, 401, "the proxy itself is nobody");
+    let other = server.client_with(&cluster.front_proxy_certificate("somebody-else"));
+    assert_eq!(as_jane(&other).await.0, 401, "a name that is not allowed");
+    assert_eq!(as_jane(&server.client()).await.0, 401, "no certificate at all");
+    let client = server.client_with(&cluster.client_ca().client("mallory", &[]));
+    let (status, text) = as_jane(&client).await;
+    assert_eq!(status, 403, "{text}");
+    assert!(text.contains("user 'mallory'"), "the headers are ignored: {text}");
+}
+
+#[tokio::test]
+async fn a_start_with_overlapping_authorities_and_no_allowed_names_is_refused() {
+    let authority = Authority::new("for both");
+    let directory = testbed::process::scratch("ca").unwrap();
+    // Two files with the same authority: that they overlap shows only in what they hold.
+    let (client, proxy) = (directory.join("client.crt"), directory.join("proxy.crt"));
+    std::fs::write(&client, authority.certificate_pem()).unwrap();
+    std::fs::write(&proxy, Authority::new("another").certificate_pem().to_owned() + authority.certificate_pem()).unwrap();
+    let start = || Start::new().tls().flag("--tls-client-ca-file", &client).flag("--front-proxy-ca-file", &proxy);
+    let mut process = start().spawn();
+    let status = process.wait(PATIENCE).expect("the start is refused");
+    assert!(!status.success());
+    assert!(process.log().contains("the client CA and the front-proxy CA overlap"), "{}", process.log());
+    start().flag("--front-proxy-allowed-names", "proxy").serve();
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_down_fails_closed_and_recovers_by_itself() {
+    let cluster = Cluster::own().await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let ttl = ["--access-authentication-ttl", "--access-allow-ttl", "--access-deny-ttl"];
+    let start = Start::new().cluster(&delegator.kubeconfig).flag("--access-review-deadline", "2s");
+    let start = ttl.iter().fold(start, |start, name| start.flag(name, "1s"));
+    let server = start.flag("--access-audiences", AUDIENCE).serve();
+    let namespace = cluster.namespace("down").await;
+    cluster.service_account(&namespace, "app").await;
+    let app = [subject::service_account(&namespace, "app")];
+    cluster.grant(Scope::Namespace(&namespace), &app, &[rule(&["get", "update"], &[PROBES], &["probes"])]).await;
+    let token = cluster.token_request(&namespace, "app", &[AUDIENCE], 3600).await;
+    let path = probe(&namespace);
+    let get = || status(server.request("GET", &path).bearer_auth(&token));
+    assert_eq!(get().await, 200);
+    assert_eq!(status(server.request("GET", "/readyz")).await, 200);
+
+    cluster.stop_api_server().await;
+    // What was decided before may count for its time to live, and not longer.
+    eventually(PATIENCE, || async { get().await == 503 }).await;
+    for method in ["GET", "POST", "LOCK"] {
+        let asked = Instant::now();
+        let (status, text) = answer(server.request(method, &path).bearer_auth(&token)).await;
+        assert_eq!(status, 503, "{text}");
+        assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+    }
+    assert_eq!(status(server.request("GET", "/readyz")).await, 503);
+    assert_eq!(status(server.request("GET", "/healthz")).await, 200);
+
+    cluster.start_api_server().await;
+    eventually(PATIENCE, || async { get().await == 200 }).await;
+    eventually(PATIENCE, || async { status(server.request("GET", "/readyz")).await == 200 }).await;
+    assert!(!server.data.join("first-token").exists(), "a cluster authenticates: there is no token of our own");
+}
+
+#[tokio::test]
+async fn metrics_and_verbose_readiness_need_a_nonresource_url_grant() {
+    let cluster = Cluster::shared().await;
+    let (server, _) = server(cluster).await;
+    let namespace = cluster.namespace("metrics").await;
+    for account in ["reader", "other"] {
+        cluster.service_account(&namespace, account).await;
+    }
+    let mut paths = rule(&["get"], &[], &[]);
+    (paths.api_groups, paths.resources) = (None, None);
+    paths.non_resource_urls = Some(vec!["/metrics".to_owned(), "/readyz".to_owned()]);
+    let reader = [subject::service_account(&namespace, "reader")];
+    cluster.grant(Scope::Cluster, &reader, &[paths]).await;
+    let allowed = cluster.token_request(&namespace, "reader", &[AUDIENCE], 600).await;
+    let denied = cluster.token_request(&namespace, "other", &[AUDIENCE], 600).await;
+    for path in ["/metrics", "/readyz?verbose"] {
+        assert_eq!(status(server.request("GET", path)).await, 401, "{path}");
+        assert_eq!(status(server.request("GET", path).bearer_auth(&allowed)).await, 200, "{path}");
+    }
+    // Kubernetes itself grants everybody /readyz (system:public-info-viewer), so only /metrics can tell.
+    assert_eq!(status(server.request("GET", "/metrics").bearer_auth(&denied)).await, 403);
+    let (_, metrics) = answer(server.request("GET", "/metrics").bearer_auth(&allowed)).await;
+    assert!(metrics.contains("stateward_access_reviews_total"), "{metrics}");
+    assert!(!metrics.contains(&namespace) && !metrics.contains("reader"), "{metrics}");
+}
