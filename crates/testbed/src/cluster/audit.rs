@@ -1,8 +1,9 @@
 //! What the API server was asked, by whom: its audit log, at the level Metadata.
 //!
-//! The control plane's own requests are not in it.
+//! The control plane's own requests are not in it; the testbed's helpers are, as [`super::ADMIN`].
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -50,7 +51,7 @@ impl Cluster {
         let marker = http::Request::get(&path).body(Vec::new()).expect("a request");
         if self.client().request_text(marker).await.is_ok() {
             let written = || async { self.read_audit_log().iter().any(|event| event.path == path) };
-            eventually(Duration::from_secs(60), written).await;
+            eventually(Duration::from_mins(1), written).await;
         }
         self.read_audit_log().into_iter().filter(|event| filter(event)).collect()
     }
@@ -73,10 +74,10 @@ impl Cluster {
             let Ok(line) = serde_json::from_slice::<Value>(line) else { continue };
             let event = event(&line);
             // A watch has a line at its start and one at its end.
-            match seen.get(&text(&line["auditID"])) {
-                Some(&index) => events[index] = event,
-                None => {
-                    seen.insert(text(&line["auditID"]), events.len());
+            match seen.entry(text(&line["auditID"])) {
+                Entry::Occupied(first) => events[*first.get()] = event,
+                Entry::Vacant(first) => {
+                    first.insert(events.len());
                     events.push(event);
                 }
             }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use rcgen::KeyPair;
+use serde_json::{Value, json};
 
 use super::Kubeconfig;
 use super::part::Part;
@@ -16,6 +17,8 @@ use super::static_tokens;
 use crate::certificates::{self, Authority};
 use crate::process;
 
+/// The user that the testbed's own requests come from.
+pub const ADMIN: &str = "testbed-admin";
 /// What a front proxy's certificate must be named for the API server to believe its headers.
 pub const FRONT_PROXY_NAME: &str = "front-proxy-client";
 /// The audience of this project; tokens for the API server itself have the issuer as their audience.
@@ -27,6 +30,7 @@ pub(super) struct ControlPlane {
     pub(super) controller_manager: Part,
     pub(super) api_server: Part,
     pub(super) etcd: Part,
+    etcd_name: String,
     pub(super) etcd_url: String,
     pub(super) url: String,
     pub(super) authority: Authority,
@@ -63,7 +67,7 @@ impl ControlPlane {
         let authority = Authority::new("testbed-cluster");
         let front_proxy_authority = Authority::new("testbed-front-proxy");
         let service_account_key = KeyPair::generate()?;
-        let admin = authority.client("testbed-admin", &["system:masters"]);
+        let admin = authority.client(ADMIN, &["system:masters"]);
         let admin = Kubeconfig::for_certificate(&url, authority.certificate_pem(), &admin);
         let manager = authority.client("system:kube-controller-manager", &[]);
         let manager = Kubeconfig::for_certificate(&url, authority.certificate_pem(), &manager);
@@ -83,8 +87,9 @@ impl ControlPlane {
         authority.server(&names).write(directory.root(), "server")?;
         front_proxy_authority.client(FRONT_PROXY_NAME, &[]).write(directory.root(), "aggregator")?;
 
+        let name = super::unique("etcd");
         let etcd = [
-            "--name=default".to_owned(),
+            format!("--name={name}"),
             format!("--data-dir={}", file("etcd")),
             "--unsafe-no-fsync".to_owned(),
             "--log-level=warn".to_owned(),
@@ -92,7 +97,7 @@ impl ControlPlane {
             format!("--advertise-client-urls={etcd_url}"),
             format!("--listen-peer-urls={peer_url}"),
             format!("--initial-advertise-peer-urls={peer_url}"),
-            format!("--initial-cluster=default={peer_url}"),
+            format!("--initial-cluster={name}={peer_url}"),
         ];
         let api_server = [
             format!("--etcd-servers={etcd_url}"),
@@ -148,6 +153,7 @@ impl ControlPlane {
             ),
             api_server: Part::new("kube-apiserver", api_server.into(), directory.path("api-server.log")),
             etcd: Part::new("etcd", etcd.into(), directory.path("etcd.log")),
+            etcd_name: name,
             etcd_url,
             url,
             authority,
@@ -164,10 +170,17 @@ impl ControlPlane {
         self.start_controller_manager()
     }
 
+    /// Ready means that the etcd which answers is this one: another run may have taken the port in the last moment.
     pub(super) fn start_etcd(&self) -> Result<()> {
         let waiter = Waiter::new()?;
-        let health = format!("{}/readyz", self.etcd_url);
-        self.etcd.start(|| waiter.asks(async { Ok(reqwest::get(&health).await?.status().is_success()) }))
+        let members = format!("{}/v3/cluster/member/list", self.etcd_url);
+        let client = reqwest::Client::new();
+        let is_this_one = || async {
+            let answer = client.post(&members).json(&json!({})).send().await?.error_for_status()?;
+            let answer: Value = answer.json().await?;
+            Ok(answer["members"][0]["name"] == self.etcd_name.as_str())
+        };
+        self.etcd.start(|| waiter.asks(is_this_one()))
     }
 
     pub(super) fn start_api_server(&self) -> Result<()> {

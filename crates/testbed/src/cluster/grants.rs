@@ -152,7 +152,7 @@ impl Cluster {
         for subject in subjects {
             for rule in rules {
                 let spec = question(scope, subject, rule);
-                eventually(Duration::from_secs(60), || self.allows(spec.clone())).await;
+                eventually(Duration::from_mins(1), || self.allows(spec.clone())).await;
             }
         }
     }

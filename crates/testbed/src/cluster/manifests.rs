@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::{Cluster, Kubeconfig};
 use crate::eventually;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 impl Cluster {
     /// Applies manifests (server-side, one or many documents) as field manager `testbed`. What names no namespace goes

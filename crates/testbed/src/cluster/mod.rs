@@ -22,7 +22,7 @@ use kube::core::ObjectMeta;
 use kube::{Api, Client};
 
 pub use audit::AuditEvent;
-pub use control_plane::{AUDIENCE, FRONT_PROXY_NAME};
+pub use control_plane::{ADMIN, AUDIENCE, FRONT_PROXY_NAME};
 pub use grants::{Grant, Scope, role, rule, subject};
 pub use identities::{Delegator, UserCertificate};
 pub use kubeconfig::Kubeconfig;

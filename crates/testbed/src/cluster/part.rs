@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use crate::Process;
 
 /// Generous: a loaded machine with two cores starts several control planes at once.
-const START_LIMIT: Duration = Duration::from_secs(120);
+const START_LIMIT: Duration = Duration::from_mins(2);
 
 #[derive(Debug)]
 pub(super) struct Part {

@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use testbed::{Cluster, wait_for, wait_until_gone};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 #[tokio::test]
 async fn a_finalizer_of_a_custom_resource_holds_a_namespace_and_lets_it_go() {

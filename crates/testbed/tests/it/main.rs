@@ -3,5 +3,6 @@
 mod cluster;
 mod controllers;
 mod disturb;
+mod faults;
 mod identities;
 mod process;

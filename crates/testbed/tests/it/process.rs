@@ -22,7 +22,7 @@ async fn a_killed_test_run_leaves_no_process_and_no_directory() {
     command.args(["--exact", &this_test, "--nocapture"]).env(TELL, &told);
     let mut run = Process::spawn("test run", &mut command, &directory.join("log")).expect("start a test run");
 
-    let limit = Duration::from_secs(120);
+    let limit = Duration::from_mins(2);
     let told = eventually(limit, || async { std::fs::read_to_string(&told) }).await;
     let mut lines = told.lines();
     let data = PathBuf::from(lines.next().expect("the data directory"));
@@ -51,7 +51,7 @@ fn a_program_that_ends_before_it_is_ready_is_told_with_its_log() {
     let mut command = Command::new("sh");
     command.args(["-c", "echo no room here; exit 3"]);
     let mut program = Process::spawn("shell", &mut command, &directory.join("log")).expect("start a shell");
-    let error = program.wait_until(Duration::from_secs(60), || false).expect_err("it ends").to_string();
+    let error = program.wait_until(Duration::from_mins(1), || false).expect_err("it ends").to_string();
     assert!(error.contains("exit status: 3") && error.contains("no room here"), "{error}");
 }
 
