@@ -1,0 +1,3 @@
+//! The one integration test target of this crate: a module per subject.
+
+mod audit;
