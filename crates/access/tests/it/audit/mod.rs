@@ -115,7 +115,9 @@ pub(crate) fn files(directory: &Path) -> Vec<(String, String)> {
 
 pub(crate) fn decision(name: &str) -> Entry {
     let who = Who::new("jane", Source::Token).groups(&["dev", "system:authenticated"]);
-    Entry::decision(who, What::resource("get", "stateward.dev", "states"), Outcome::Allowed).namespace("team").name(name)
+    Entry::decision(who, What::resource("get", "stateward.dev", "states"), Outcome::Allowed)
+        .namespace("team")
+        .name(name)
 }
 
 pub(crate) fn intent(name: &str) -> Entry {

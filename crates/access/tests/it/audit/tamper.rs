@@ -76,8 +76,9 @@ fn edited(line: &str) -> String {
 /// A line that looks like the log's own, written by somebody without the key.
 fn forged(line: &str) -> String {
     let (body, mac) = line.rsplit_once(",\"mac\":\"").unwrap();
-    let other: String = mac.chars().map(|c| if c.is_ascii_digit() { char::from(b'9' - (c as u8 - b'0')) } else { c });
-    format!("{body},\"mac\":\"{other}")
+    let other = |c: char| c.to_digit(10).map_or(c, |digit| char::from_digit(9 - digit, 10).unwrap_or(c));
+    let mac: String = mac.chars().map(other).collect();
+    format!("{body},\"mac\":\"{mac}")
 }
 
 #[tokio::test]
