@@ -7,11 +7,19 @@
 //! A dev-dependency only: nothing of it may end up in the product. A peer that is not there is an error that names the
 //! command that brings it; no test skips.
 
+pub mod certificates;
 pub mod process;
 
+mod cluster;
+mod eventually;
 mod peers;
 mod scale;
 
+pub use cluster::{
+    AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Grant, Kubeconfig, STATIC_TOKEN_GROUP, Scope,
+    StaticTokenUser, UserCertificate, role, rule, subject, wait_for, wait_until_gone,
+};
+pub use eventually::{Outcome, eventually};
 pub use peers::{peer, peers_root};
 pub use process::Process;
 pub use scale::{Scale, scale, seed};

@@ -145,8 +145,15 @@ pub fn scratch(name: &str) -> Result<PathBuf> {
 
 /// A TCP port of 127.0.0.1 that is free now.
 pub fn free_port() -> Result<u16> {
-    // The kernel hands out ports in turn, so that another process is unlikely to get this one in the next moments.
-    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    // Below the range that the kernel takes for outgoing connections, so that the port is still free when the program
+    // behind it starts, and when it is started again.
+    for _attempt in 0..1000 {
+        let port = fastrand::u16(10_000..32_000);
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port of 127.0.0.1 in a thousand attempts")
 }
 
 fn reaper(line: &str) {
@@ -176,6 +183,10 @@ while read -r word rest; do
     dir) dirs="$dirs $rest" ;;
   esac
 done
-for p in $pids; do kill -KILL -- -"$p" 2>/dev/null; done
-[ -z "$dirs" ] || rm -rf $dirs
+for p in $pids; do kill -s KILL -- -"$p" 2>/dev/null; done
+# The killed may still be writing.
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+  [ -z "$dirs" ] || rm -rf $dirs && break
+  sleep 0.2
+done
 "#;
