@@ -1,0 +1,295 @@
+//! The file being written: appending groups, taking back what failed, reserving space, rotating, expiring.
+//!
+//! [`Log`] is owned by the one writer and all of it blocks. What it promises: a line is either whole and synced, or
+//! cut off again; `head` only ever names such a line. It knows neither callers nor the database.
+//!
+//! **After a failed `fdatasync`** the kernel may have dropped the pages and marked them clean, so nothing written since
+//! the last good sync is trusted: the file is cut back to that point and opened anew, and what follows is written
+//! again from memory. What lies before that point was synced by an earlier call and is not touched.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::entry::{Entry, Kind, Value};
+use super::failpoints::Step;
+use super::files::{self, CURRENT, NEXT, Rotated};
+use super::key::{Key, sync_directory};
+use super::line::{self, Head, Line, MAX_LINE};
+use super::{Limits, Stats};
+
+pub(super) struct Log {
+    pub(super) directory: PathBuf,
+    pub(super) key: Arc<Key>,
+    pub(super) limits: Limits,
+    pub(super) stats: Arc<Stats>,
+    file: File,
+    /// The end of the last line that is synced.
+    good: u64,
+    head: Head,
+    /// The number and time of the current file's first line.
+    begin: Option<(u64, Timestamp)>,
+    older: Vec<Rotated>,
+    space: Space,
+    state: State,
+    /// Rotation or expiry failed; not before then is it tried again.
+    chores_after: Option<Instant>,
+}
+
+/// What is known of the blocks behind the end of the file.
+enum Space {
+    /// The file owns its blocks up to this offset.
+    Until(u64),
+    /// This file system cannot reserve: an act may then fail on a full disk although its intent was accepted.
+    Unsupported,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Good,
+    /// The file may hold something after `good`, or may have to be created.
+    Broken,
+}
+
+/// Asked for at once, so that not every group needs a call.
+const AHEAD: u64 = 256 * 1024;
+/// Space for lines that the log itself must be able to write: rotate, stop, gap, expired.
+const OWN_LINES: u64 = 4 * MAX_LINE as u64;
+const CHORES_RETRY: Duration = Duration::from_secs(30);
+
+impl Log {
+    /// Takes over the current file, whose whole lines end at `good`, and cuts off the rest.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one state, put together in one place")]
+    pub(super) fn resume(
+        directory: PathBuf,
+        key: Arc<Key>,
+        limits: Limits,
+        stats: Arc<Stats>,
+        good: u64,
+        head: Head,
+        begin: Option<(u64, Timestamp)>,
+    ) -> io::Result<Log> {
+        let file = open(&directory.join(CURRENT))?;
+        let older = files::rotated(&directory)?;
+        let (space, state) = (Space::Until(good), State::Broken);
+        let mut log =
+            Log { directory, key, limits, stats, file, good, head, begin, older, space, state, chores_after: None };
+        // Lines that a killed process left may be in the page cache only: `repair` syncs before they count.
+        log.repair()?;
+        Ok(log)
+    }
+
+    /// The newest line that is on disk.
+    pub(super) fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Makes sure that `lines` more and the answers to `intents` intents will find space on the disk.
+    pub(super) fn reserve(&mut self, lines: usize, intents: usize) -> io::Result<()> {
+        let Space::Until(owned) = self.space else { return Ok(()) };
+        let end = self.good + ((lines + intents) * MAX_LINE) as u64 + OWN_LINES;
+        if end <= owned {
+            return Ok(());
+        }
+        self.allocate(end + AHEAD).or_else(|_| self.allocate(end))
+    }
+
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
+        self.space = match fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.good, end - self.good) {
+            Ok(()) => Space::Until(end),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                tracing::warn!("the file system of the audit log cannot reserve space");
+                Space::Unsupported
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(())
+    }
+
+    /// Writes and syncs these entries as one group. On an error none of them is in the file.
+    pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
+        if self.state == State::Broken {
+            self.repair()?;
+        }
+        let mut buffer = Vec::with_capacity(entries.len() * 512);
+        let mut head = self.head;
+        for entry in entries {
+            let body = entry.body(head.n + 1)?;
+            head = Head { n: head.n + 1, mac: line::seal(&self.key, head.mac, &body, &mut buffer) };
+        }
+        if let Err(error) = self.write(&buffer) {
+            self.state = State::Broken;
+            // At once, so that no half line stays where a reader sees it. If this fails too, the next append repeats it.
+            let _ = self.repair();
+            return Err(error);
+        }
+        if let (None, Some(entry)) = (self.begin, entries.first()) {
+            self.begin = Some((self.head.n + 1, entry.time()));
+        }
+        self.good += buffer.len() as u64;
+        self.head = head;
+        self.stats.lines.fetch_add(entries.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn write(&self, buffer: &[u8]) -> io::Result<()> {
+        #[cfg(feature = "testing")]
+        {
+            self.file.write_all_at(&buffer[..buffer.len() / 2], self.good)?;
+            Step::MidWrite.check()?;
+        }
+        self.file.write_all_at(buffer, self.good)?;
+        Step::AfterWriteBeforeSync.check()?;
+        self.stats.syncs.fetch_add(1, Relaxed);
+        self.file.sync_data()
+    }
+
+    /// Cuts the file back to its last synced line and opens it anew; see the head of this module.
+    fn repair(&mut self) -> io::Result<()> {
+        let file = open(&self.directory.join(CURRENT))?;
+        if file.metadata()?.len() < self.good {
+            return Err(io::Error::other("audit.log is shorter than what was written to it"));
+        }
+        file.set_len(self.good)?;
+        file.sync_all()?;
+        sync_directory(&self.directory)?;
+        self.file = file;
+        if let Space::Until(owned) = &mut self.space {
+            // Cutting also gave back the blocks behind the end.
+            *owned = self.good;
+        }
+        self.state = State::Good;
+        Ok(())
+    }
+
+    /// Rotates and expires if it is time. A failure is reported and tried again later: the log goes on as it is.
+    pub(super) fn chores(&mut self, intents: usize) {
+        if self.state == State::Broken || self.chores_after.is_some_and(|after| Instant::now() < after) {
+            return;
+        }
+        self.chores_after = None;
+        let done = if self.is_full() { self.rotate(intents) } else { Ok(()) };
+        if let Err(error) = done.and_then(|()| self.expire(intents)) {
+            tracing::warn!(%error, "failed to rotate or expire the audit log; it is tried again in half a minute");
+            self.chores_after = Some(Instant::now() + CHORES_RETRY);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let Some((_, since)) = self.begin else { return false };
+        self.good >= self.limits.rotate_bytes || elapsed(since) >= self.limits.rotate_after
+    }
+
+    fn rotate(&mut self, intents: usize) -> io::Result<()> {
+        // First the new file with the space that intents were promised: without it the old one stays in use.
+        let next = open(&self.directory.join(NEXT))?;
+        next.set_len(0)?;
+        let reserved = (intents * MAX_LINE) as u64 + OWN_LINES;
+        if let Space::Until(_) = self.space {
+            fallocate(&next, FallocateFlags::KEEP_SIZE, 0, reserved)?;
+        }
+        self.append(&[Entry::internal(Kind::Rotate)])?;
+        Step::RotateBeforeRename.check()?;
+        self.finish_rotation(next, reserved)
+    }
+
+    /// The current file ends with its `rotate` line: gives it its name for good and goes on in `next`.
+    fn finish_rotation(&mut self, next: File, reserved: u64) -> io::Result<()> {
+        let Some((first, _)) = self.begin else { return Ok(()) };
+        let rotated = Rotated::at(&self.directory, first, self.head.n);
+        // Gives the blocks behind the end back.
+        self.file.set_len(self.good)?;
+        fs::rename(self.directory.join(CURRENT), &rotated.path)?;
+        self.older.push(rotated);
+        (self.file, self.good, self.begin) = (next, 0, None);
+        if let Space::Until(owned) = &mut self.space {
+            *owned = reserved;
+        }
+        // Until the new file has its name, the next append would have to create it.
+        self.state = State::Broken;
+        Step::RotateAfterRename.check()?;
+        fs::rename(self.directory.join(NEXT), self.directory.join(CURRENT))?;
+        sync_directory(&self.directory)?;
+        self.state = State::Good;
+        self.stats.rotations.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// After a crash: the current file ends with a `rotate` line and was not renamed.
+    pub(super) fn resume_rotation(&mut self) -> io::Result<()> {
+        let next = open(&self.directory.join(NEXT))?;
+        next.set_len(0)?;
+        self.finish_rotation(next, 0)
+    }
+
+    /// Deletes the oldest files beyond what is to be kept, each after a checkpoint for it is on disk.
+    fn expire(&mut self, intents: usize) -> io::Result<()> {
+        while let Some(oldest) = self.older.first().cloned() {
+            let bytes = files::last_line(&oldest.path)?;
+            let line = Line::parse(&bytes).filter(|line| line.n == oldest.last);
+            let line = line.ok_or_else(|| io::Error::other("the oldest file does not end as its name says"))?;
+            let too_many = self.limits.keep_files.is_some_and(|keep| self.older.len() > keep);
+            let too_old = self.limits.keep_for.is_some_and(|keep| elapsed(line.time) > keep);
+            if !too_many && !too_old {
+                break;
+            }
+            // A checkpoint vouches for the line, so it must be the one that the next file goes on from.
+            if !self.is_followed(&line)? {
+                return Err(io::Error::other("the oldest file does not fit the one after it: it is kept as evidence"));
+            }
+            self.reserve(1, intents)?;
+            let expired = Entry::internal(Kind::Expired).with("through", line.n);
+            self.append(&[expired.with("mac", Value::Name(line.mac.to_string()))])?;
+            Step::ExpireBeforeDelete.check()?;
+            self.delete_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// After a crash: `through` has its checkpoint, its file may still be there.
+    pub(super) fn resume_expiry(&mut self, through: u64) -> io::Result<()> {
+        while self.older.first().is_some_and(|oldest| oldest.last <= through) {
+            self.delete_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn delete_oldest(&mut self) -> io::Result<()> {
+        if let Some(oldest) = self.older.first() {
+            match fs::remove_file(&oldest.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            self.older.remove(0);
+        }
+        sync_directory(&self.directory)
+    }
+
+    fn is_followed(&self, last: &Line<'_>) -> io::Result<bool> {
+        if self.head.n == last.n {
+            return Ok(self.head.mac == last.mac);
+        }
+        let next = self.older.get(1).map_or_else(|| self.directory.join(CURRENT), |next| next.path.clone());
+        let mut lines = files::Lines::new(File::open(next)?);
+        let first = lines.next()?;
+        let Some(files::Piece::Whole(first)) = first else { return Ok(false) };
+        Ok(Line::parse(first).is_some_and(|first| first.n == last.n + 1 && first.follows(&self.key, last.mac)))
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Zero when the clock was set back.
+fn elapsed(since: Timestamp) -> Duration {
+    Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default()
+}

@@ -1,0 +1,243 @@
+//! The audit log: who asked for what, what was decided, what was done; numbered, chained, and hard to alter unseen.
+//!
+//! The door is [`Audit`]: [`Audit::record`] for decisions, [`Audit::commit`] for what must be on disk before an answer
+//! goes out; [`verify()`] and [`Tail`] read a log, also while it is written. The log is `audit.log` in a directory of its
+//! own (0600), one JSON object per line, each with a code that depends on all lines before it under a key in a file
+//! ([`Key`]). The newest number and code also go to the database ([`MIGRATIONS`]) and, from the server, to a Lease, so
+//! that a cut-off end is found too. What this cannot find: lines forged by somebody who has the key *and* the
+//! database, and the loss of decisions of the last second, which no head names yet.
+//!
+//! It must never hold a secret (see [`Entry`] for how), never acknowledge what is not on disk, and never repair what
+//! a crash cannot have done.
+
+mod chain;
+mod entry;
+mod error;
+mod failpoints;
+mod files;
+mod heads;
+mod key;
+mod lease;
+mod line;
+mod log;
+mod open;
+mod report;
+mod tail;
+mod verify;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use db::Db;
+use tokio::sync::{mpsc, oneshot};
+
+pub use entry::{Entry, Kind, Outcome, Source, Value, What, Who};
+pub use error::{AuditUnavailable, Error};
+#[doc(hidden)]
+pub use failpoints::Step;
+pub use heads::{MIGRATIONS, read_head};
+pub use key::Key;
+pub use lease::{HEAD_ANNOTATION, LeaseError, lease_name, publish_head_to_lease, read_head_from_lease};
+pub use line::{Head, Mac, NotHex};
+pub use open::read_instance;
+pub use report::{Fault, Finding, Place, Report, Witness};
+pub use tail::Tail;
+pub use verify::verify;
+
+use open::Tampering;
+use writer::{Message, Writer};
+
+/// Where the log is and how long it is kept.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub directory: PathBuf,
+    /// Made on the first start; keep it where the readers of the log cannot read it.
+    pub key_file: PathBuf,
+    pub limits: Limits,
+    /// Entries that may wait for the writer before [`Audit::record`] waits too.
+    pub queue: usize,
+}
+
+impl Config {
+    pub fn new(directory: impl Into<PathBuf>, key_file: impl Into<PathBuf>) -> Config {
+        Config { directory: directory.into(), key_file: key_file.into(), limits: Limits::default(), queue: 4096 }
+    }
+}
+
+/// When a file is rotated and when rotated files expire.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub rotate_bytes: u64,
+    pub rotate_after: Duration,
+    /// None keeps files whatever their age.
+    pub keep_for: Option<Duration>,
+    /// None keeps any number of rotated files.
+    pub keep_files: Option<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let day = Duration::from_secs(24 * 60 * 60);
+        Limits { rotate_bytes: 64 << 20, rotate_after: day, keep_for: Some(90 * day), keep_files: None }
+    }
+}
+
+/// A handle to the log; clones write to the same one.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    messages: mpsc::Sender<Message>,
+    shared: Arc<Shared>,
+    instance: Arc<str>,
+}
+
+impl Audit {
+    /// Opens the log, brings in order what a crash left, and starts the writer on the current runtime. A log that was
+    /// tampered with is refused with [`Error::Tampered`]. [`MIGRATIONS`] must have run.
+    pub async fn open(config: Config, db: Db) -> Result<Audit, Error> {
+        Audit::open_with(config, db, Tampering::Refuse).await
+    }
+
+    /// Like [`Audit::open`], but sets a log that was tampered with aside, in a directory `evidence-<time>` beside it,
+    /// and begins a new segment. For an operator who has looked at it, never by default.
+    pub async fn open_after_tampering(config: Config, db: Db) -> Result<Audit, Error> {
+        Audit::open_with(config, db, Tampering::SetAside).await
+    }
+
+    async fn open_with(config: Config, db: Db, tampering: Tampering) -> Result<Audit, Error> {
+        let claimed = config.clone();
+        let instance = blocking(move || open::claim(&claimed, tampering)).await?;
+        let head = read_head(&db, &instance.id).await?;
+        let shared = Arc::new(Shared::default());
+        let stats = Arc::clone(&shared.stats);
+        let queue = config.queue.max(1);
+        let (instance, log, first) = blocking(move || {
+            let (log, first) = open::recover(&config, &instance, stats, head, tampering)?;
+            Ok((instance, log, first))
+        })
+        .await?;
+        let (messages, receiver) = mpsc::channel(queue);
+        let id = Arc::from(instance.id.as_str());
+        let writer = Writer::start(Arc::clone(&shared), db, instance, receiver, log, first).await?;
+        tokio::spawn(writer.run());
+        Ok(Audit { messages, shared, instance: id })
+    }
+
+    /// Takes a decision for the log: on disk soon, known to the database within about a second. Waits only while the
+    /// queue is full. When the log cannot be written it is counted, and a `gap` line will tell.
+    pub async fn record(&self, entry: Entry) {
+        if self.messages.send(Message::Record(Box::new(entry))).await.is_err() {
+            self.shared.stats.lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns when the entry is on disk and its head in the database; one sync and one write serve all that wait.
+    ///
+    /// The receipt of an *intent* keeps space for the line of the act that answers it ([`Entry::after`]), so that
+    /// the act can be recorded on a disk that has become full: keep it until then. On a file system that cannot
+    /// reserve space this is best effort, as it is for a database on the same full disk.
+    pub async fn commit(&self, entry: Entry) -> Result<Receipt, AuditUnavailable> {
+        let ended = || AuditUnavailable { reason: self.health().err().unwrap_or_else(|| "it has ended".to_owned()) };
+        let (answer, result) = oneshot::channel();
+        let sent = self.messages.send(Message::Commit(Box::new(entry), answer)).await;
+        sent.map_err(|_| ended())?;
+        result.await.map_err(|_| ended())?
+    }
+
+    /// Whether changes can be recorded, or in a few words why not.
+    pub fn health(&self) -> Result<(), String> {
+        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+    }
+
+    /// The newest head that the database has.
+    pub fn head(&self) -> Head {
+        *self.shared.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of this log in the database and in the Lease.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Counters since the start, for metrics.
+    pub fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+
+    /// Writes what is queued and a `stop` line. Entries that come later are refused.
+    pub async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.messages.send(Message::Close(done)).await.is_ok() {
+            let _ = closed.await;
+        }
+    }
+}
+
+/// Proof that an entry is on disk, and for an intent the space of its answer.
+#[derive(Debug)]
+#[must_use = "the receipt of an intent keeps the space of its act"]
+pub struct Receipt {
+    pub n: u64,
+    _reserve: Option<Reserve>,
+}
+
+/// Counts as an intent without an answer while it lives.
+#[derive(Debug)]
+struct Reserve(Arc<Shared>);
+
+impl Reserve {
+    fn new(shared: &Arc<Shared>) -> Reserve {
+        shared.outstanding.fetch_add(1, Relaxed);
+        Reserve(Arc::clone(shared))
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        self.0.outstanding.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Counters of the writer.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Lines written and synced.
+    pub lines: AtomicU64,
+    /// Calls of `fdatasync`.
+    pub syncs: AtomicU64,
+    /// Writes of the head to the database.
+    pub heads: AtomicU64,
+    /// Commits that were acknowledged.
+    pub commits: AtomicU64,
+    /// Decisions that could not be written.
+    pub lost: AtomicU64,
+    pub rotations: AtomicU64,
+}
+
+/// What the handles and the writer both see.
+#[derive(Debug)]
+struct Shared {
+    stats: Arc<Stats>,
+    trouble: Mutex<Option<String>>,
+    head: Mutex<Head>,
+    /// Intents whose act is not written yet.
+    outstanding: AtomicUsize,
+}
+
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            stats: Arc::default(),
+            trouble: Mutex::default(),
+            head: Mutex::new(Head::NONE),
+            outstanding: AtomicUsize::new(0),
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Error::Ended))
+}

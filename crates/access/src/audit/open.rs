@@ -1,0 +1,257 @@
+//! Opening a log: instance, key, what a crash left, and the refusal of a log that was tampered with.
+//!
+//! A crash leaves three things: a half-written end that no head names (cut off, recorded as `torn`), a rotation
+//! without its rename (finished), and a file that has its checkpoint (deleted). Everything else that does not fit is
+//! tampering, which is never repaired: [`Tampering::Refuse`] reports it, [`Tampering::SetAside`] keeps the old files
+//! as evidence in a directory of their own and begins a new segment whose first line, `restart`, says so.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::chain::Start;
+use super::entry::{Entry, Kind, Value};
+use super::error::{Doing, Error};
+use super::failpoints::Step;
+use super::files::{self, CURRENT, INSTANCE, Lines, NEXT, Piece};
+use super::key::{self, Key};
+use super::line::{Head, Line, checkpoint};
+use super::log::Log;
+use super::report::{Fault, Finding};
+use super::verify::{Scan, scan};
+use super::{Config, Stats};
+
+/// What to do with a log that was tampered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tampering {
+    Refuse,
+    SetAside,
+}
+
+/// The name of this log in the database, and the lock that keeps others off while it is held.
+#[derive(Debug)]
+pub(super) struct Instance {
+    pub(super) id: String,
+    /// Held until the writer has ended; never read.
+    _lock: File,
+    key: Arc<Key>,
+    /// Set when something belongs to a log that should be there and is not.
+    lost: Option<&'static str>,
+}
+
+/// Takes the directory, and finds or makes the instance's name and key.
+pub(super) fn claim(config: &Config, tampering: Tampering) -> Result<Instance, Error> {
+    let directory = &config.directory;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).doing("create", directory)?;
+    let lines = has_lines(directory).doing("list", directory)?;
+    let path = directory.join(INSTANCE);
+    let known = path.try_exists().doing("look for", &path)?;
+    let loaded = Key::load(&config.key_file).doing("read", &config.key_file)?;
+    // The name comes before the key, and the key before the first line: what is there without its forerunner was
+    // separated from it later.
+    let lost = match (known, &loaded) {
+        (false, _) if lines => Some("audit.instance is missing"),
+        (_, None) if lines => Some("the key is missing"),
+        _ => None,
+    };
+    if let (Some(reason), Tampering::Refuse) = (lost, tampering) {
+        return Err(Error::Tampered { directory: directory.clone(), reason, evidence: Vec::new() });
+    }
+    if !known {
+        key::write_new(&path, format!("{}\n", Uuid::new_v4()).as_bytes()).doing("write", &path)?;
+    }
+    let lock = File::open(&path).doing("open", &path)?;
+    lock.try_lock().map_err(|_| Error::InUse { directory: directory.clone() })?;
+    let mut id = String::new();
+    Read::by_ref(&mut &lock).take(64).read_to_string(&mut id).doing("read", &path)?;
+    let id = Uuid::parse_str(id.trim()).map_err(io::Error::other).doing("read an id from", &path)?.to_string();
+    Step::CreateBeforeKey.hit();
+    let key = match loaded {
+        Some(key) => key,
+        None => Key::create(&config.key_file).doing("create", &config.key_file)?,
+    };
+    Ok(Instance { id, _lock: lock, key: Arc::new(key), lost })
+}
+
+/// Brings the files in order and gives the log with the lines to begin with.
+pub(super) fn recover(
+    config: &Config,
+    instance: &Instance,
+    stats: Arc<Stats>,
+    head: Option<Head>,
+    tampering: Tampering,
+) -> Result<(Log, Vec<Entry>), Error> {
+    let directory = &config.directory;
+    let state = match instance.lost {
+        Some(reason) => State { reason: Some(reason), ..State::default() },
+        None => examine(directory, &instance.key, head).doing("read the log in", directory)?,
+    };
+    let resume = |good, head, begin| {
+        let (directory, key) = (directory.clone(), Arc::clone(&instance.key));
+        Log::resume(directory, key, config.limits.clone(), Arc::clone(&stats), good, head, begin)
+    };
+    let start = Entry::internal(Kind::Start).with("instance", Value::name(&instance.id));
+    let start = start.with("key", Value::name(instance.key.id()));
+    if state.reason.is_some() || !state.evidence.is_empty() {
+        let reason = state.reason.unwrap_or("lines do not fit");
+        tracing::error!(findings = state.evidence.len(), reason, "the audit log was tampered with");
+        if tampering == Tampering::Refuse {
+            return Err(Error::Tampered { directory: directory.clone(), reason, evidence: state.evidence });
+        }
+        let aside = set_aside(directory).doing("set aside the log in", directory)?;
+        // The number goes on, so that a head never falls; the chain begins anew.
+        let n = head.map_or(0, |head| head.n).max(state.end.n);
+        let log = resume(0, Head { n, ..Head::NONE }, None).doing("begin a new log in", directory)?;
+        let restart = Entry::internal(Kind::Restart).with("evidence", Value::name(&files::display_name(&aside)));
+        let restart = restart.with("reason", reason).with("findings", state.evidence.len() as u64);
+        return Ok((log, vec![restart, start]));
+    }
+    let mut first = Vec::new();
+    first.extend(record_torn(directory, &state).doing("read the end of", directory.join(CURRENT))?);
+    let mut log = resume(state.good, state.end, state.begin).doing("resume", directory.join(CURRENT))?;
+    if !first.is_empty() {
+        Step::TornBeforeRecord.hit();
+    }
+    if state.ends_with_rotate {
+        log.resume_rotation().doing("finish the rotation in", directory)?;
+    }
+    if let Some(through) = state.expired {
+        log.resume_expiry(through).doing("finish the expiry in", directory)?;
+    }
+    match fs::remove_file(directory.join(NEXT)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(error).doing("remove", directory.join(NEXT));
+        }
+        _ => {}
+    }
+    first.push(start);
+    Ok((log, first))
+}
+
+/// What the files say.
+struct State {
+    end: Head,
+    good: u64,
+    length: u64,
+    begin: Option<(u64, Timestamp)>,
+    ends_with_rotate: bool,
+    expired: Option<u64>,
+    evidence: Vec<Finding>,
+    reason: Option<&'static str>,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            end: Head::NONE,
+            good: 0,
+            length: 0,
+            begin: None,
+            ends_with_rotate: false,
+            expired: None,
+            evidence: Vec::new(),
+            reason: None,
+        }
+    }
+}
+
+fn examine(directory: &Path, key: &Key, head: Option<Head>) -> io::Result<State> {
+    let mut state = State::default();
+    let mut start = Start::Unknown;
+    if let Some(newest) = files::rotated(directory)?.last() {
+        let bytes = files::last_line(&newest.path)?;
+        match Line::parse(&bytes).filter(|line| line.n == newest.last) {
+            Some(line) => start = Start::After(line.head()),
+            None => state.reason = Some("the newest rotated file does not end as its name says"),
+        }
+    }
+    let path = directory.join(CURRENT);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => File::open("/dev/null")?,
+        opened => opened?,
+    };
+    let Scan { report, good, length } = scan(file, key, start, head)?;
+    (state.end, state.good, state.length) = (report.last.unwrap_or(Head::NONE), good, length);
+    state.evidence = report.evidence().cloned().collect();
+    if report.lines > 0 {
+        let last = current_lines(&path, good, &mut state)?;
+        state.ends_with_rotate = last == Some(Kind::Rotate);
+    }
+    debug_assert!(report.has(Fault::Torn) || good == length, "what is not torn is good");
+    Ok(state)
+}
+
+/// Reads what a start must know from lines that were proved right: when the file began, the last checkpoint.
+fn current_lines(path: &Path, good: u64, state: &mut State) -> io::Result<Option<Kind>> {
+    let mut lines = Lines::new(File::open(path)?.take(good));
+    let mut last = None;
+    while let Some(piece) = lines.next()? {
+        let Piece::Whole(text) = piece else { continue };
+        let Some(line) = Line::parse(text) else { continue };
+        state.begin.get_or_insert((line.n, line.time));
+        if line.kind == Kind::Expired {
+            state.expired = checkpoint(&line.more()).map(|head| head.n).or(state.expired);
+        }
+        last = Some(line.kind);
+    }
+    Ok(last)
+}
+
+/// Length and hash of what is about to be cut off.
+fn record_torn(directory: &Path, state: &State) -> io::Result<Option<Entry>> {
+    if state.length == state.good {
+        return Ok(None);
+    }
+    let file = File::open(directory.join(CURRENT))?;
+    let mut context = digest::Context::new(&digest::SHA256);
+    let (mut at, mut buffer) = (state.good, vec![0; 64 * 1024]);
+    loop {
+        match file.read_at(&mut buffer, at)? {
+            0 => break,
+            read => {
+                context.update(&buffer[..read]);
+                at += read as u64;
+            }
+        }
+    }
+    let hash: String = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    tracing::warn!(bytes = at - state.good, "the end of the audit log was half written and is cut off");
+    let torn = Entry::internal(Kind::Torn).with("bytes", at - state.good);
+    Ok(Some(torn.with("sha256", Value::name(&hash))))
+}
+
+fn has_lines(directory: &Path) -> io::Result<bool> {
+    let current = fs::metadata(directory.join(CURRENT)).is_ok_and(|metadata| metadata.len() > 0);
+    Ok(current || !files::rotated(directory)?.is_empty())
+}
+
+/// Moves every file of the log into a new directory beside it. Cut short by a crash, it is asked for again.
+fn set_aside(directory: &Path) -> io::Result<PathBuf> {
+    let aside = directory.join(format!("evidence-{}", Timestamp::now().as_millisecond()));
+    DirBuilder::new().mode(0o700).create(&aside)?;
+    let rotated = files::rotated(directory)?.into_iter().map(|file| file.path);
+    for path in rotated.chain([directory.join(CURRENT)]) {
+        match fs::rename(&path, aside.join(files::display_name(&path))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    key::sync_directory(&aside)?;
+    key::sync_directory(directory)?;
+    Ok(aside)
+}
+
+/// The name under which the log in `directory` has its head in the database; none if there is no log.
+pub fn read_instance(directory: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(directory.join(INSTANCE)) {
+        Ok(id) => Ok(Some(id.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

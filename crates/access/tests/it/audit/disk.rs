@@ -1,0 +1,98 @@
+//! A disk that is full or fails: commits are refused, decisions are counted, and it goes on by itself.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+
+use access::audit::{Audit, Fault};
+
+use super::{Place, act, decision, eventually, intent, told};
+
+/// A small file system of its own, unmounted when dropped.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mount(at: &Path, size: &str) -> Tmpfs {
+        fs::create_dir_all(at).unwrap();
+        let options = format!("size={size},mode=0700");
+        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).status();
+        assert!(status.unwrap().success(), "mounting a tmpfs needs root");
+        Tmpfs(at.to_owned())
+    }
+
+    /// Takes all space that is left.
+    fn fill(&self) {
+        let mut filler = File::create(self.0.join("filler")).unwrap();
+        while filler.write_all(&[1; 4096]).is_ok() {}
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_changes_counts_decisions_and_recovers() {
+    let place = Place::new("full");
+    // The log alone is on the small disk: the database beside it is another matter.
+    let disk = Tmpfs::mount(&place.directory(), "4m");
+    let audit = place.open().await;
+    let promised = audit.commit(intent("promised")).await.unwrap();
+    disk.fill();
+
+    // What is reserved beyond the promise may serve for a while; then it ends.
+    let mut accepted = 0;
+    let refused = loop {
+        match audit.commit(intent("x")).await {
+            Ok(_) => accepted += 1,
+            Err(refused) => break refused,
+        }
+        assert!(accepted < 10_000, "a full disk refuses");
+    };
+    assert!(refused.to_string().contains("space"), "{refused}");
+    assert!(audit.health().unwrap_err().contains("space"));
+    for i in 0..25 {
+        audit.record(decision(&format!("lost{i}"))).await;
+    }
+    eventually("25 decisions are counted", || audit.stats().lost.load(Relaxed) == 25).await;
+    assert!(audit.commit(act("without an intent")).await.is_err());
+    // The act whose intent was accepted before still fits.
+    let done = audit.commit(act("promised").after(&promised)).await;
+    let done = done.expect("the space of an accepted intent is kept");
+    drop(promised);
+    assert_eq!(place.lines()[&done.n]["intent"], 2);
+    assert!(audit.health().is_err(), "one act that fits does not make it well");
+
+    disk.free();
+    eventually("it recovers by itself", || audit.health().is_ok()).await;
+    let after = audit.commit(act("after")).await.unwrap();
+    audit.close().await;
+    let lines = place.lines();
+    assert_eq!(lines[&after.n]["name"], "after");
+    assert!(lines.values().all(|line| !line["name"].as_str().unwrap_or_default().starts_with("lost")));
+    let report = place.verify().await;
+    let gaps: u64 = report.findings.iter().filter(|f| f.fault == Fault::RecordedGap).filter_map(|f| f.count).sum();
+    assert!(!report.tampered() && gaps == 25, "{gaps} lost\n{}", told(&report));
+}
+
+#[tokio::test]
+async fn a_full_disk_does_not_stop_a_restart_from_telling_why() {
+    let place = Place::new("full-start");
+    let disk = Tmpfs::mount(&place.directory(), "1m");
+    place.open().await.close().await;
+    disk.fill();
+    let error = Audit::open(place.config(), place.db().await).await.unwrap_err();
+    assert!(error.to_string().contains("audit.log"), "{error}");
+    disk.free();
+    place.open().await.close().await;
+    let report = place.verify().await;
+    assert!(!report.tampered(), "{}", told(&report));
+}

@@ -1,0 +1,91 @@
+//! Opening a log again: in good order, after damage that no crash makes, and by two at once.
+
+use std::fs;
+
+use access::audit::{Audit, Error, Fault};
+
+use super::{Place, act, files, told};
+
+#[tokio::test]
+async fn a_log_goes_on_where_it_ended() {
+    let place = Place::new("again");
+    for round in 0..3 {
+        let audit = place.open().await;
+        let receipt = audit.commit(act("x")).await.unwrap();
+        assert_eq!(receipt.n, round * 3 + 2, "start, act and stop each round");
+        audit.close().await;
+        assert!(audit.commit(act("late")).await.unwrap_err().to_string().contains("closed"));
+    }
+    let instances: Vec<_> = place.lines().into_values().filter(|line| line["kind"] == "start").collect();
+    assert_eq!(instances.len(), 3);
+    assert!(instances.iter().all(|line| line["more"]["instance"] == instances[0]["more"]["instance"]));
+    assert!(!place.verify().await.tampered());
+}
+
+#[tokio::test]
+async fn two_cannot_write_one_log() {
+    let place = Place::new("two");
+    let audit = place.open().await;
+    assert!(matches!(Audit::open(place.config(), place.db().await).await, Err(Error::InUse { .. })));
+    audit.close().await;
+    place.open().await.close().await;
+}
+
+#[tokio::test]
+async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
+    // Each row takes away or changes something that no crash does.
+    type Damage = fn(&Place);
+    let damages: [(&str, Damage); 8] = [
+        ("last line cut off", |place| rewrite(place, |lines| drop(lines.pop()))),
+        ("last line torn, though the database knows it", |place| {
+            rewrite(place, |lines| {
+                let last = lines.pop().unwrap();
+                lines.push(last[..last.len() / 2].to_owned());
+            });
+        }),
+        ("a line edited", |place| rewrite(place, |lines| lines[1] = lines[1].replace("jane", "jack"))),
+        ("a line removed", |place| rewrite(place, |lines| drop(lines.remove(1)))),
+        ("current file deleted", |place| fs::remove_file(place.directory().join("audit.log")).unwrap()),
+        ("current file emptied", |place| fs::write(place.directory().join("audit.log"), "").unwrap()),
+        ("instance deleted", |place| fs::remove_file(place.directory().join("audit.instance")).unwrap()),
+        ("key deleted", |place| fs::remove_file(place.key_file()).unwrap()),
+    ];
+    for (what, damage) in damages {
+        let place = Place::new("refused").rotating_at(1500);
+        let audit = place.open().await;
+        for i in 0..9 {
+            let _receipt = audit.commit(act(&format!("x{i}"))).await.unwrap();
+        }
+        audit.close().await;
+        let head = place.head().await.unwrap();
+        damage(&place);
+        let before = files(&place.directory());
+        let error = Audit::open(place.config(), place.db().await).await.unwrap_err();
+        assert!(matches!(error, Error::Tampered { .. }), "{what}: {error}");
+        assert!(error.to_string().contains("stateward audit verify"), "{what}: {error}");
+        assert_eq!(files(&place.directory()), before, "{what}: nothing was changed");
+
+        let audit = Audit::open_after_tampering(place.config(), place.db().await).await.unwrap();
+        let receipt = audit.commit(act("after")).await.unwrap();
+        audit.close().await;
+        if what != "instance deleted" {
+            assert!(receipt.n > head.n, "{what}: numbers go on");
+        }
+        let report = place.verify().await;
+        assert!(!report.tampered() && report.has(Fault::Restarted), "{what}: {}", told(&report));
+        let evidence = fs::read_dir(place.directory()).unwrap().map(|entry| entry.unwrap().path());
+        let evidence: Vec<_> = evidence.filter(|path| path.is_dir()).collect();
+        assert_eq!(files(&evidence[0]), before, "{what}: the evidence is kept");
+        // And from then on it is a log like any other.
+        place.open().await.close().await;
+        assert!(!place.verify().await.tampered(), "{what}");
+    }
+}
+
+/// Changes the lines of the current file.
+fn rewrite(place: &Place, change: impl FnOnce(&mut Vec<String>)) {
+    let path = place.directory().join("audit.log");
+    let mut lines: Vec<String> = fs::read_to_string(&path).unwrap().split_inclusive('\n').map(str::to_owned).collect();
+    change(&mut lines);
+    fs::write(path, lines.concat()).unwrap();
+}
