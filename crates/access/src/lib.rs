@@ -30,7 +30,7 @@ pub use authorize::roles::{Binding, Grant, GrantError, Pattern, ROLES, Role, Sub
 pub use error::Refusal;
 pub use gate::{Authorizer, Gate, Presented, Settings, TokenAuthority};
 pub use identity::{Identity, Source};
-pub use tokens::{NewToken, TokenError, TokenRecord, TokenStore, TokenText};
+pub use tokens::{NewToken, TokenError, TokenRecord, TokenStore, TokenText, prepare};
 
 /// The tables of this crate, for `db.migrate`.
 pub const MIGRATIONS: &[db::Migrations] = &[tokens::MIGRATIONS, audit::MIGRATIONS];

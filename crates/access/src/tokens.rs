@@ -110,13 +110,10 @@ impl TokenStore {
         TokenStore { db }
     }
 
-    /// Makes a token. Only its hash is kept: the text is in the answer and nowhere else.
-    pub async fn create(&self, new: NewToken) -> Result<(TokenRecord, TokenText), TokenError> {
-        let (record, text) = prepare(new)?;
-        let row = record.clone();
-        let hash = hash_of(text.reveal());
-        self.db.write(move |tx| insert(tx, &row, &hash)).await?;
-        Ok((record, text))
+    /// Keeps a token that [`prepare`] made: only its hash, so that the text is with the caller and nowhere else.
+    pub async fn create(&self, record: &TokenRecord, text: &TokenText) -> Result<(), TokenError> {
+        let (row, hash) = (record.clone(), hash_of(text.reveal()));
+        self.db.write(move |tx| insert(tx, &row, &hash)).await
     }
 
     /// Makes the first token of this database, unless one was ever made. `keep` puts the text where its owner finds
@@ -162,6 +159,14 @@ impl TokenStore {
             .await
     }
 
+    /// The id of the token with this id or name.
+    pub async fn id_of(&self, id_or_name: &str) -> Result<Option<String>, TokenError> {
+        let wanted = id_or_name.to_owned();
+        let sql = "SELECT id FROM access_tokens WHERE id = $1 OR name = $1";
+        let row = self.db.read(move |tx| tx.query_opt(sql, &params![wanted.as_str()]).map_err(TokenError::from));
+        row.await?.map(|row| Ok(row.get(0)?)).transpose()
+    }
+
     /// Ends a token by its id or name; it is refused from the next request on.
     pub async fn revoke(&self, id_or_name: &str) -> Result<TokenRecord, TokenError> {
         let wanted = id_or_name.to_owned();
@@ -199,7 +204,9 @@ impl TokenStore {
 const COLUMNS: &str = "id, name, user_name, user_groups, grants, created_at, created_by, expires_at";
 const COLUMN_COUNT: usize = 8;
 
-fn prepare(new: NewToken) -> Result<(TokenRecord, TokenText), TokenError> {
+/// Checks what a new token shall be and makes its id and text; nothing is kept yet, so that its id can be on record
+/// before it is.
+pub fn prepare(new: NewToken) -> Result<(TokenRecord, TokenText), TokenError> {
     let invalid = |field, fault| Err(TokenError::Invalid { field, fault });
     if !is_plain(&new.name) {
         return invalid("name", "must be 1 to 253 characters of letters, digits and . _ : @ / -");

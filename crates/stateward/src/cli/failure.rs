@@ -30,6 +30,7 @@ pub enum Exit {
     Denied = 4,
     Conflict = 5,
     Unavailable = 6,
+    Unverified = 7,
 }
 
 /// A failure with its exit code and a hint.

@@ -4,8 +4,10 @@
 //! command prints data to stdout through [`output`] and talk to stderr, and ends with a [`failure::Failure`] that
 //! carries its exit code and a hint.
 
+mod audit;
 mod completion;
 mod config;
+mod database;
 mod docs;
 pub mod failure;
 mod key_flags;
@@ -32,6 +34,9 @@ pub struct Cli {
 enum Command {
     Serve(serve::Serve),
     Token(token::Token),
+    Audit(audit::Audit),
+    #[command(name = "db")]
+    Database(database::Database),
     Config(config::Config),
     Version(version::Version),
     Completion(completion::Completion),
@@ -44,6 +49,8 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
+        Command::Audit(command) => command.run(environment).await,
+        Command::Database(command) => command.run(environment).await,
         Command::Config(command) => command.run(environment),
         Command::Version(command) => command.run(),
         Command::Completion(command) => command.run(),

@@ -38,7 +38,7 @@ fn general_hint(status: StatusCode, authenticated: bool) -> &'static str {
         Exit::NotFound => "list what is there; check the name and --server",
         Exit::Conflict => "somebody else was first: look at the present state, then try again",
         Exit::Unavailable => "try again later; `/readyz?verbose` of the server says what is not ready",
-        Exit::Failed | Exit::Usage => "the log of the server says more",
+        Exit::Failed | Exit::Usage | Exit::Unverified => "the log of the server says more",
     }
 }
 

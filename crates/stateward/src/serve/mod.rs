@@ -5,7 +5,7 @@
 
 mod authorities;
 mod body;
-mod cluster;
+pub(crate) mod cluster;
 pub(crate) mod data_dir;
 mod first_token;
 mod layers;

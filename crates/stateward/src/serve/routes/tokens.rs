@@ -48,9 +48,19 @@ async fn create(State(app): State<App>, caller: Caller, request: Request) -> Res
     let tokens = store(&app)?;
     let created_by = caller.identity().user.clone();
     let action = Action::on("create", GROUP, "tokens");
-    let new = new_token(Fields::read(request, FIELDS).await, created_by);
-    let made = caller.act(action, async move { tokens.create(new?).await.map_err(problem) }).await?;
-    let (record, text) = made;
+    let asked = new_token(Fields::read(request, FIELDS).await, created_by);
+    let prepared = asked.and_then(|new| access::prepare(new).map_err(problem));
+    // The line of the log names the id that we chose, not the name that the caller did.
+    let action = match &prepared {
+        Ok((record, _)) => action.named(&record.id),
+        Err(_) => action,
+    };
+    let made = caller.act(action, async move {
+        let (record, text) = prepared?;
+        tokens.create(&record, &text).await.map_err(problem)?;
+        Ok((record, text))
+    });
+    let (record, text) = made.await?;
     let body = Json(Created { record, token: text.reveal().to_owned() });
     Ok((StatusCode::CREATED, [(CACHE_CONTROL, "no-store")], body).into_response())
 }
@@ -68,6 +78,10 @@ async fn revoke(
 ) -> Result<Response, Problem> {
     let tokens = store(&app)?;
     let action = Action::on("delete", GROUP, "tokens");
+    let action = match tokens.id_of(&id).await.map_err(problem)? {
+        Some(id) => action.named(id),
+        None => action,
+    };
     let TokenRecord { id, name, .. } =
         caller.act(action, async move { tokens.revoke(&id).await.map_err(problem) }).await?;
     Ok(Json(Revoked { id, name, revoked: true }).into_response())

@@ -1,0 +1,173 @@
+//! `stateward audit`: reads the audit log on the machine that keeps it.
+
+use access::audit::{self, Audit as Log, Key, Report, Tail, Witness, read_head, read_instance, verify};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use db::Db;
+
+use super::failure::{Exit, Failure};
+use super::key_flags::KeyFlags;
+use super::output::{self, Format};
+use crate::config::{Environment, Settings, resolve};
+use crate::serve::cluster::Cluster;
+use crate::serve::data_dir::DataDir;
+use crate::serve::{audit_config, database_config};
+
+/// Check and read the audit log
+#[derive(Args)]
+pub struct Audit {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Verify(Verify),
+    Tail(TailLines),
+    Accept(Accept),
+}
+
+/// Check that no line was edited, inserted, removed or moved
+///
+/// Reads the log of the data directory, also while the server writes it, and compares its end with what the database
+/// remembers and, with a cluster, the Lease. A half-written last line after a crash, rotation and expiry are told apart
+/// from tampering. Ends with 7 if the log is not what was written.
+#[derive(Args)]
+struct Verify {
+    /// How to show it
+    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    keys: KeyFlags,
+}
+
+/// Show the newest lines, one JSON object each
+#[derive(Args)]
+struct TailLines {
+    /// How many
+    #[arg(short = 'n', long, default_value_t = 20, value_name = "COUNT")]
+    lines: usize,
+    /// Go on with lines as they come
+    #[arg(short, long)]
+    follow: bool,
+    #[command(flatten)]
+    keys: KeyFlags,
+}
+
+/// Set a log that was tampered with aside, and begin a new one
+///
+/// `serve` refuses to start on such a log. This keeps the old files, in a directory `evidence-<time>` beside them, and
+/// begins a new segment that says so. The server must be stopped.
+#[derive(Args)]
+struct Accept {
+    #[command(flatten)]
+    keys: KeyFlags,
+}
+
+impl Audit {
+    pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
+        match self.command {
+            Command::Verify(verify) => verify.run(environment).await,
+            Command::Tail(tail) => tail.run(environment).await,
+            Command::Accept(accept) => accept.run(environment).await,
+        }
+    }
+}
+
+impl Verify {
+    async fn run(self, environment: &Environment) -> anyhow::Result<()> {
+        let settings = resolve(&self.keys.0, environment).settings()?;
+        let audit::Config { directory, key_file, .. } = existing(&settings)?;
+        let key = Key::load(&key_file).with_context(|| format!("failed to read {}", key_file.display()))?;
+        let key = key.ok_or_else(|| {
+            let message = format!("there is no key at {}", key_file.display());
+            Failure::new(Exit::NotFound, message, "name the key of this log with --audit-key-file")
+        })?;
+        let heads = heads(&settings, environment, &directory).await?;
+        let reported = directory.clone();
+        let report = tokio::task::spawn_blocking(move || verify(&reported, &key, &heads)).await?;
+        let report = report.with_context(|| format!("failed to read the log in {}", directory.display()))?;
+        output::show(self.output, &report, || summary(&report))?;
+        if report.tampered() {
+            let hint = "keep a copy as evidence; `stateward audit accept` sets the log aside and begins a new one";
+            return Err(Failure::new(Exit::Unverified, "the audit log is not what was written", hint).into());
+        }
+        Ok(())
+    }
+}
+
+/// What is remembered outside the log: taken before the log is read, so that a living writer is never ahead of it.
+async fn heads(
+    settings: &Settings,
+    environment: &Environment,
+    directory: &std::path::Path,
+) -> anyhow::Result<Vec<(Witness, audit::Head)>> {
+    let instance = read_instance(directory).with_context(|| format!("failed to read {}", directory.display()))?;
+    let Some(instance) = instance else { return Ok(Vec::new()) };
+    let mut heads = Vec::new();
+    let db = Db::open(database_config(settings)?).await.context("failed to open the database with the head of the log")?;
+    db.migrate(access::MIGRATIONS).await.context("failed to read the database with the head of the log")?;
+    heads.extend(read_head(&db, &instance).await?.map(|head| (Witness::Database, head)));
+    db.close().await;
+    if let Some(cluster) = Cluster::connect(settings, environment).await? {
+        let found = cluster.audit_head(&instance).await.context("failed to read the Lease with the head of the log")?;
+        heads.extend(found.map(|head| (Witness::Lease, head)));
+    }
+    Ok(heads)
+}
+
+fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        let mark = if finding.fault.is_tampering() { "tampered" } else { "note" };
+        text.push_str(&format!("{mark}: {finding}\n"));
+    }
+    let verdict = if report.tampered() { "NOT what was written" } else { "as it was written" };
+    let (files, lines) = (report.files, report.lines);
+    text.push_str(&format!("{lines} lines in {files} files: {verdict}\n"));
+    text
+}
+
+impl TailLines {
+    async fn run(self, environment: &Environment) -> anyhow::Result<()> {
+        let settings = resolve(&self.keys.0, environment).settings()?;
+        let directory = existing(&settings)?.directory;
+        let failed = || format!("failed to read the log in {}", directory.display());
+        let mut tail = Tail::last(&directory, self.lines).with_context(failed)?;
+        let mut lines = tail.read().with_context(failed)?;
+        loop {
+            if !lines.is_empty() {
+                output::print(&lines.join("\n"))?;
+            }
+            if !self.follow {
+                return Ok(());
+            }
+            lines = tail.follow().await.with_context(failed)?;
+        }
+    }
+}
+
+impl Accept {
+    async fn run(self, environment: &Environment) -> anyhow::Result<()> {
+        let settings = resolve(&self.keys.0, environment).settings()?;
+        existing(&settings)?;
+        let _data = DataDir::open(&settings.data_dir)?;
+        let db = Db::open(database_config(&settings)?).await.context("failed to open the database")?;
+        db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
+        let log = Log::open_after_tampering(audit_config(&settings), db.clone()).await;
+        let log = log.context("failed to begin a new log")?;
+        log.close().await;
+        db.close().await;
+        output::talk(format_args!("a new segment has begun; `stateward audit verify` shows it"));
+        Ok(())
+    }
+}
+
+fn existing(settings: &Settings) -> Result<audit::Config, Failure> {
+    let config = audit_config(settings);
+    if config.directory.is_dir() {
+        return Ok(config);
+    }
+    let message = format!("there is no audit log in {}", config.directory.display());
+    Err(Failure::new(Exit::NotFound, message, "name the data directory of the server with --data-dir"))
+}
