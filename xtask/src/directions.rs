@@ -47,7 +47,7 @@ enum Use {
 }
 
 /// Checks the workspace at `root`; the error lists every wrong edge.
-pub fn check(root: &Path) -> Result<()> {
+pub(crate) fn check(root: &Path) -> Result<()> {
     let metadata: Metadata = serde_json::from_slice(&cargo(root, &["metadata", "--no-deps", "--format-version=1"])?)?;
     let mut faults = faults(&metadata);
     let tree = cargo(root, &["tree", "--workspace", "--all-features", "--edges=normal,build", "--prefix=none"])?;

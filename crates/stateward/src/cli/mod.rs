@@ -22,7 +22,7 @@ use crate::config::Environment;
 
 /// Keeps, delegates, mints, shows and safely ends state that Kubernetes does not own.
 #[derive(Parser)]
-#[command(name = "stateward", version, after_help = failure::EXIT_CODES, propagate_version = true)]
+#[command(name = "stateward", version, after_help = failure::EXIT_CODES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

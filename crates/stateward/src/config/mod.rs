@@ -18,6 +18,8 @@ mod resolve;
 mod secret;
 pub mod settings;
 mod suggest;
+#[cfg(test)]
+mod tests;
 pub mod units;
 
 pub use environment::Environment;
