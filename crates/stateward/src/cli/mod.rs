@@ -31,7 +31,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
-    Token(token::Token),
+    Token(Box<token::Token>),
     Config(config::Config),
     Version(version::Version),
     Completion(completion::Completion),

@@ -24,6 +24,6 @@ pub mod units;
 
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
-pub use resolve::{Entry, Given, resolve};
+pub use resolve::{DEFAULT_FILE, Entry, Given, resolve};
 pub use secret::Secret;
 pub use settings::Settings;

@@ -97,3 +97,10 @@ fn the_reference_page_shows_the_same_help_as_the_command() {
     let line = help.lines().next().unwrap();
     assert!(page.contains("## `stateward token revoke`") && page.contains(line), "{line}");
 }
+
+#[cfg(feature = "testing")]
+#[test]
+fn fail_points_are_armed_from_the_environment() {
+    Run::of(stateward(&["version"]).env("STATEWARD_FAILPOINTS", "nonsense")).fails(1, "NAME=ACTION");
+    Run::of(stateward(&["version"]).env("STATEWARD_FAILPOINTS", "example.step=fail")).ok();
+}

@@ -1,5 +1,7 @@
 //! `stateward config check`, and how `serve` refuses a configuration.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -97,4 +99,10 @@ fn short_flags_and_switches_without_a_value_work() {
     assert_eq!((value("cluster.kubeconfig"), value("cluster.context")), ("/k".into(), "c".into()));
     assert_eq!(value("tls.self_signed"), "true");
     assert_eq!(value("allowed_hosts"), serde_json::json!(["a", "b", "c"]));
+}
+
+#[test]
+fn a_variable_that_is_not_unicode_is_refused_by_name() {
+    let run = Run::of(stateward(&["serve"]).env("STATEWARD_DATA_DIR", OsStr::from_bytes(b"/data/\xff")));
+    run.fails(2, "data_dir (env STATEWARD_DATA_DIR): is not Unicode");
 }

@@ -218,19 +218,17 @@ fn the_identity_comes_from_the_first_place_that_has_one() {
     let data = directory.path().to_str().unwrap();
     let all =
         [("STATEWARD_TOKEN", "from-variable"), ("STATEWARD_TOKEN_FILE", &variable_file), ("STATEWARD_DATA_DIR", data)];
-    let table: [(&[&str], &[(&str, &str)], Option<&str>); 6] = [
-        (&["--token", "from-flag"], &all, Some("Bearer from-flag")),
-        (&["--token-file", &flag_file], &all, Some("Bearer from-flag-file")),
-        (&[], &all, Some("Bearer from-variable")),
-        (&[], &all[1..], Some("Bearer from-variable-file")),
-        (&[], &all[2..], Some("Bearer from-first-token")),
-        (&[], &[], None),
-    ];
-    for (arguments, variables, expected) in table {
+    let check = |arguments: &[&str], variables: &[(&str, &str)], expected: Option<&str>| {
         let server = Server::answering(200, json!({ "items": [] }));
         server.run(&[&["token", "list"], arguments].concat(), variables).ok();
         assert_eq!(server.one().authorization.as_deref(), expected, "{arguments:?} {variables:?}");
-    }
+    };
+    check(&["--token", "from-flag"], &all, Some("Bearer from-flag"));
+    check(&["--token-file", &flag_file], &all, Some("Bearer from-flag-file"));
+    check(&[], &all, Some("Bearer from-variable"));
+    check(&[], &all[1..], Some("Bearer from-variable-file"));
+    check(&[], &all[2..], Some("Bearer from-first-token"));
+    check(&[], &[], None);
     let server = Server::answering(200, json!({ "items": [] }));
     server.run(&["token", "list", "--token", "a", "--token-file", &flag_file], &[]).fails(2, "exclude one another");
     server.run(&["token", "list", "--token-file", "/nowhere/token"], &[]).fails(2, "/nowhere/token");
