@@ -47,7 +47,7 @@ enum Use {
 }
 
 /// Checks the workspace at `root`; the error lists every wrong edge.
-pub fn check(root: &Path) -> Result<()> {
+pub(crate) fn check(root: &Path) -> Result<()> {
     let metadata: Metadata = serde_json::from_slice(&cargo(root, &["metadata", "--no-deps", "--format-version=1"])?)?;
     let mut faults = faults(&metadata);
     let tree = cargo(root, &["tree", "--workspace", "--all-features", "--edges=normal,build", "--prefix=none"])?;
@@ -116,13 +116,10 @@ fn faults(metadata: &Metadata) -> Vec<String> {
                     faults.push(format!("{edge}{}: {why}", if usage == Use::Tests { " (dev)" } else { "" }));
                 }
             }
-            let version = dependency.features.iter().find(|feature| feature.starts_with("v1_"));
-            if let Some(version) = version.filter(|_| dependency.name == "k8s-openapi") {
-                if usage == Use::Product && !SETS_KUBERNETES_VERSION.contains(&package.name.as_str()) {
-                    faults.push(format!(
-                        "{edge}: only binaries and tests set a version feature ({version}) of k8s-openapi"
-                    ));
-                }
+            let fixed = dependency.name == "k8s-openapi"
+                && dependency.features.iter().any(|feature| feature.starts_with("v1_"));
+            if fixed && usage == Use::Product && !SETS_KUBERNETES_VERSION.contains(&package.name.as_str()) {
+                faults.push(format!("{edge}: only binaries and tests set a version feature of k8s-openapi"));
             }
         }
     }
@@ -138,14 +135,12 @@ fn may_use(user: Layer, user_name: &str, used: Layer, used_name: &str, usage: Us
     match (user, used) {
         (_, Layer::Testbed) => usage == Use::Tests || user == Layer::Bench,
         (_, Layer::Binary | Layer::Bench | Layer::Tool) | (Layer::Leaf | Layer::Tool, _) => false,
-        (_, Layer::Leaf) => true,
-        (Layer::Testbed, _) => false,
+        (Layer::Binary, _) | (_, Layer::Leaf) => true,
         // keys keeps its names in db; never the other way.
         (Layer::Base, Layer::Base) => user_name == "keys" && used_name == "db",
-        (Layer::Base, _) => false,
+        (Layer::Base | Layer::Testbed, _) => false,
         (Layer::Foundation, used) => used == Layer::Base,
         (Layer::Capability | Layer::Bench, used) => matches!(used, Layer::Base | Layer::Foundation),
-        (Layer::Binary, _) => true,
     }
 }
 
@@ -166,33 +161,22 @@ fn reason(user: Layer) -> &'static str {
 mod tests {
     use super::*;
 
-    fn metadata(edges: &[(&str, &str, Option<&str>, &str)]) -> Metadata {
-        let mut packages: Vec<Package> = Vec::new();
-        let mut add = |name: &str| match packages.iter().position(|package| package.name == name) {
-            Some(place) => place,
-            None => {
-                packages.push(Package { name: name.to_owned(), dependencies: Vec::new() });
-                packages.len() - 1
-            }
-        };
-        let mut dependencies = Vec::new();
-        for (user, used, kind, feature) in edges {
-            if *used != "k8s-openapi" {
-                add(used);
-            }
-            let features = if feature.is_empty() { Vec::new() } else { vec![(*feature).to_owned()] };
-            let dependency = Dependency { name: (*used).to_owned(), kind: kind.map(str::to_owned), features };
-            dependencies.push((add(user), dependency));
-        }
-        for (place, dependency) in dependencies {
-            packages[place].dependencies.push(dependency);
+    type Edge = (&'static str, &'static str, Option<&'static str>, &'static str);
+
+    /// A workspace with one edge: user, used, kind of dependency, feature.
+    fn metadata((user, used, kind, feature): Edge) -> Metadata {
+        let features = [feature].into_iter().filter(|feature| !feature.is_empty()).map(str::to_owned).collect();
+        let dependency = Dependency { name: used.to_owned(), kind: kind.map(str::to_owned), features };
+        let mut packages = vec![Package { name: user.to_owned(), dependencies: vec![dependency] }];
+        if used != "k8s-openapi" {
+            packages.push(Package { name: used.to_owned(), dependencies: Vec::new() });
         }
         Metadata { packages }
     }
 
     #[test]
     fn edges_that_follow_the_direction_pass() {
-        let good: &[(&str, &str, Option<&str>, &str)] = &[
+        let good: &[Edge] = &[
             ("access", "db", None, ""),
             ("access", "keys", None, ""),
             ("access", "failpoint", None, ""),
@@ -210,13 +194,13 @@ mod tests {
             ("bench", "db", None, ""),
         ];
         for edge in good {
-            assert_eq!(faults(&metadata(&[*edge])), Vec::<String>::new(), "{edge:?}");
+            assert_eq!(faults(&metadata(*edge)), Vec::<String>::new(), "{edge:?}");
         }
     }
 
     #[test]
     fn edges_against_the_direction_are_named() {
-        let bad: &[(&str, &str, Option<&str>, &str)] = &[
+        let bad: &[Edge] = &[
             ("access", "watch", None, ""),
             ("access", "hub", None, ""),
             ("access", "hub", Some("dev"), ""),
@@ -236,7 +220,7 @@ mod tests {
             ("xtask", "db", None, ""),
         ];
         for edge in bad {
-            let faults = faults(&metadata(&[*edge]));
+            let faults = faults(&metadata(*edge));
             assert_eq!(faults.len(), 1, "{edge:?}: {faults:?}");
             assert!(faults[0].starts_with(&format!("{} -> {}", edge.0, edge.1)), "{faults:?}");
         }
@@ -244,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_crate_without_a_layer_is_told_where_to_go() {
-        let faults = faults(&metadata(&[("gadgets", "db", None, "")]));
+        let faults = faults(&metadata(("gadgets", "db", None, "")));
         assert!(faults.len() == 1 && faults[0].contains("gadgets") && faults[0].contains("LAYERS"), "{faults:?}");
     }
 }

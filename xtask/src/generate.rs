@@ -9,12 +9,12 @@ use anyhow::{Context, Result, ensure};
 const PAGES: &str = "docs/reference";
 
 /// Writes the pages.
-pub fn write(root: &Path) -> Result<()> {
+pub(crate) fn write(root: &Path) -> Result<()> {
     generate(root, &root.join(PAGES))
 }
 
 /// Compares the committed pages with fresh ones; the error names the stale files.
-pub fn check(root: &Path) -> Result<()> {
+pub(crate) fn check(root: &Path) -> Result<()> {
     let fresh = Scratch::new()?;
     generate(root, &fresh.0)?;
     let stale = differences(&fresh.0, &root.join(PAGES))?;

@@ -11,7 +11,7 @@ const LONGEST: usize = 600;
 const SKIPPED: &[&str] = &["target", "node_modules"];
 
 /// Checks every `.rs` file under `root`; the error lists the long ones.
-pub fn check(root: &Path) -> Result<()> {
+pub(crate) fn check(root: &Path) -> Result<()> {
     let mut faults = Vec::new();
     visit(root, root, &mut faults)?;
     faults.sort();

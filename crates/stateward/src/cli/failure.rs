@@ -4,7 +4,6 @@
 //! plain failure and gets a hint of its own, so that every error ends with one. This is the only place that prints
 //! errors.
 
-use std::fmt;
 use std::process::ExitCode;
 
 use crate::config::Invalid;
@@ -78,12 +77,6 @@ fn verdict(error: &anyhow::Error) -> (Exit, &str) {
         }
     }
     (Exit::Failed, "`stateward help` lists the commands; STATEWARD_LOG_LEVEL=debug makes `serve` say more")
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", *self as u8)
-    }
 }
 
 #[cfg(test)]

@@ -5,20 +5,21 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::config::Given;
 use crate::config::keys::{GROUPS, KEYS, Key};
 use crate::config::kind::Kind;
+use crate::config::{DEFAULT_FILE, Given};
 
 /// `--config` and a flag for every key.
 pub struct KeyFlags(pub Given);
 
 impl Args for KeyFlags {
     fn augment_args(command: Command) -> Command {
-        let config = Arg::new("config")
-            .long("config")
-            .value_name("FILE")
-            .value_parser(clap::value_parser!(PathBuf))
-            .help("YAML file with the configuration [env: STATEWARD_CONFIG] [default: /etc/stateward/config.yaml if it exists]");
+        let config =
+            Arg::new("config").long("config").value_name("FILE").value_parser(clap::value_parser!(PathBuf)).help(
+                format!(
+                    "YAML file with the configuration [env: STATEWARD_CONFIG] [default: {DEFAULT_FILE} if it exists]"
+                ),
+            );
         KEYS.iter().fold(command.arg(config), |command, key| command.arg(flag(key)))
     }
 

@@ -24,7 +24,7 @@ use crate::config::Environment;
 
 /// Keeps, delegates, mints, shows and safely ends state that Kubernetes does not own.
 #[derive(Parser)]
-#[command(name = "stateward", version, after_help = failure::EXIT_CODES, propagate_version = true)]
+#[command(name = "stateward", version, after_help = failure::EXIT_CODES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -33,7 +33,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
-    Token(token::Token),
+    Token(Box<token::Token>),
     Audit(audit::Audit),
     #[command(name = "db")]
     Database(database::Database),

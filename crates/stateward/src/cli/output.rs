@@ -13,7 +13,6 @@ use super::failure::ReaderGone;
 /// How a command shows its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people
     #[default]
     Table,
     Json,
@@ -78,7 +77,7 @@ mod tests {
     fn columns_line_up_and_cells_cannot_drive_the_terminal() {
         let rows = [vec!["a".to_owned(), "long name".to_owned()], vec!["\u{1b}[31mred".to_owned(), "b".to_owned()]];
         let shown = table(&["ID", "NAME"], &rows);
-        assert_eq!(shown, "ID         NAME\na          long name\n\u{fffd}[31mred  b\n");
+        assert_eq!(shown, "ID        NAME\na         long name\n\u{fffd}[31mred  b\n");
     }
 
     #[test]

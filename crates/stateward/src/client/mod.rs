@@ -23,6 +23,7 @@ use serde_json::Value;
 
 pub use args::ClientArgs;
 use identity::Identity;
+use refusal::Credential;
 
 use crate::cli::failure::{Exit, Failure};
 use crate::config::Environment;
@@ -37,6 +38,7 @@ pub struct Client {
     server: Url,
     /// Marked as sensitive, so that Debug does not show it.
     authorization: Option<HeaderValue>,
+    credential: Credential,
 }
 
 impl Client {
@@ -72,7 +74,8 @@ impl Client {
                 "check --ca-file and the client certificate",
             )
         })?;
-        Ok(Client { http, server, authorization: identity.authorization()? })
+        let credential = if identity.is_none() { Credential::None } else { Credential::Sent };
+        Ok(Client { http, server, authorization: identity.authorization()?, credential })
     }
 
     /// Sends a request without a body. `path` is given by segments, which may hold anything.
@@ -125,7 +128,7 @@ impl Client {
         }
         let body = self.body(response).await?;
         if !status.is_success() {
-            return Err(refusal::failure(status, &body, self.authorization.is_some()));
+            return Err(refusal::failure(status, &body, self.credential));
         }
         if status == StatusCode::NO_CONTENT || body.is_empty() {
             return Ok(Value::Null);

@@ -30,10 +30,19 @@ fn exit(status: StatusCode) -> Exit {
     }
 }
 
+/// Whether the request said who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    Sent,
+    None,
+}
+
 /// What to do, when the server does not say.
-fn general_hint(status: StatusCode, authenticated: bool) -> &'static str {
+fn general_hint(status: StatusCode, credential: Credential) -> &'static str {
     match exit(status) {
-        Exit::Denied if !authenticated => "no credential was sent: use --token-file, STATEWARD_TOKEN or --kubeconfig",
+        Exit::Denied if credential == Credential::None => {
+            "no credential was sent: use --token-file, STATEWARD_TOKEN or --kubeconfig"
+        }
         Exit::Denied => "check that the token is current and that its grants cover this",
         Exit::NotFound => "list what is there; check the name and --server",
         Exit::Conflict => "somebody else was first: look at the present state, then try again",
@@ -43,7 +52,7 @@ fn general_hint(status: StatusCode, authenticated: bool) -> &'static str {
 }
 
 /// Turns a refusal into a failure.
-pub fn failure(status: StatusCode, body: &[u8], authenticated: bool) -> Failure {
+pub fn failure(status: StatusCode, body: &[u8], credential: Credential) -> Failure {
     let error = serde_json::from_slice::<Body>(body).map(|body| body.error).unwrap_or_default();
     let mut message = plain(&error.message);
     if message.is_empty() {
@@ -52,6 +61,6 @@ pub fn failure(status: StatusCode, body: &[u8], authenticated: bool) -> Failure 
     if !error.request_id.is_empty() {
         message = format!("{message} (request {})", plain(&error.request_id));
     }
-    let hint = if error.hint.is_empty() { general_hint(status, authenticated).to_owned() } else { plain(&error.hint) };
+    let hint = if error.hint.is_empty() { general_hint(status, credential).to_owned() } else { plain(&error.hint) };
     Failure::new(exit(status), message, hint)
 }

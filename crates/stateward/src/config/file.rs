@@ -25,8 +25,7 @@ pub(super) fn read(path: &Path, text: &str) -> (Vec<Assignment>, Vec<Problem>) {
     let mut reader = Reader { path, assignments: Vec::new(), problems: Vec::new() };
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     match serde_saphyr::from_str_with_options::<Option<Spanned<Node>>>(text, options) {
-        Ok(None) => {}
-        Ok(Some(Spanned { value: Node::Null, .. })) => {}
+        Ok(None | Some(Spanned { value: Node::Null, .. })) => {}
         Ok(Some(Spanned { value: Node::Map(entries), .. })) => reader.entries("", entries),
         Ok(Some(node)) => {
             let place = reader.place(node.referenced.line());

@@ -196,16 +196,14 @@ mod tests {
     #[test]
     fn the_data_directory_follows_the_xdg_rules() {
         let key = find("data_dir").unwrap();
-        let table: [(&[(&str, &str)], Option<&str>); 5] = [
-            (&[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data/")], Some("/data/stateward")),
-            (&[("HOME", "/home/a")], Some("/home/a/.local/share/stateward")),
-            (&[("HOME", "/home/a"), ("XDG_DATA_HOME", "relative")], Some("/home/a/.local/share/stateward")),
-            (&[("HOME", "")], None),
-            (&[], None),
-        ];
-        for (variables, expected) in table {
-            let environment = variables.iter().copied().collect();
-            assert_eq!(key.default_text(&environment).as_deref(), expected, "{variables:?}");
-        }
+        let check = |home: &str, data_home: &str, expected: Option<&str>| {
+            let environment = [("HOME", home), ("XDG_DATA_HOME", data_home)].into_iter().collect();
+            assert_eq!(key.default_text(&environment).as_deref(), expected, "{home} {data_home}");
+        };
+        check("/home/a", "/data/", Some("/data/stateward"));
+        check("/home/a", "", Some("/home/a/.local/share/stateward"));
+        check("/home/a", "relative", Some("/home/a/.local/share/stateward"));
+        check("", "", None);
+        assert_eq!(key.default_text(&Environment::default()), None);
     }
 }

@@ -18,10 +18,12 @@ mod resolve;
 mod secret;
 pub mod settings;
 mod suggest;
+#[cfg(test)]
+mod tests;
 pub mod units;
 
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
-pub use resolve::{Entry, Given, resolve};
+pub use resolve::{DEFAULT_FILE, Entry, Given, resolve};
 pub use secret::Secret;
 pub use settings::Settings;

@@ -107,6 +107,7 @@ pub struct Database {
 pub struct Cluster {
     pub kubeconfig: Option<PathBuf>,
     pub context: Option<String>,
+    #[expect(clippy::struct_field_names, reason = "the key is cluster.in_cluster")]
     pub in_cluster: InCluster,
     pub namespace: Option<String>,
 }
