@@ -67,7 +67,6 @@ const CHORES_RETRY: Duration = Duration::from_secs(30);
 
 impl Log {
     /// Takes over the current file, whose whole lines end at `good`, and cuts off the rest.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one state, put together in one place")]
     pub(super) fn resume(
         directory: PathBuf,
         key: Arc<Key>,
@@ -92,10 +91,18 @@ impl Log {
         self.head
     }
 
-    /// Makes sure that `lines` more and the answers to `intents` intents will find space on the disk.
-    pub(super) fn reserve(&mut self, lines: usize, intents: usize) -> io::Result<()> {
+    /// Makes sure that these entries, `spare` bytes and the answers to `intents` intents will find space on the disk.
+    pub(super) fn reserve(&mut self, entries: &[Entry], spare: usize, intents: usize) -> io::Result<()> {
         let Space::Until(owned) = self.space else { return Ok(()) };
-        let end = self.good + ((lines + intents) * MAX_LINE) as u64 + OWN_LINES;
+        let rest = self.good + (spare + intents * MAX_LINE) as u64 + OWN_LINES;
+        if rest + (entries.len() * MAX_LINE) as u64 <= owned {
+            return Ok(());
+        }
+        // The longest possible lines do not fit, so that it is worth to measure these.
+        let mut end = rest;
+        for entry in entries {
+            end += (entry.body(u64::MAX)?.len() + line::SUFFIX) as u64;
+        }
         if end <= owned {
             return Ok(());
         }
@@ -245,9 +252,10 @@ impl Log {
             if !self.is_followed(&line)? {
                 return Err(io::Error::other("the oldest file does not fit the one after it: it is kept as evidence"));
             }
-            self.reserve(1, intents)?;
             let expired = Entry::internal(Kind::Expired).with("through", line.n);
-            self.append(&[expired.with("mac", Value::Name(line.mac.to_string()))])?;
+            let expired = [expired.with("mac", Value::Name(line.mac.to_string()))];
+            self.reserve(&expired, 0, intents)?;
+            self.append(&expired)?;
             Step::ExpireBeforeDelete.check()?;
             self.delete_oldest()?;
         }

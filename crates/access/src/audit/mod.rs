@@ -81,7 +81,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        let day = Duration::from_secs(24 * 60 * 60);
+        let day = Duration::from_hours(24);
         Limits { rotate_bytes: 64 << 20, rotate_after: day, keep_for: Some(90 * day), keep_files: None }
     }
 }
@@ -115,7 +115,7 @@ impl Audit {
         let stats = Arc::clone(&shared.stats);
         let queue = config.queue.max(1);
         let (instance, log, first) = blocking(move || {
-            let (log, first) = open::recover(&config, &instance, stats, head, tampering)?;
+            let (log, first) = open::recover(&config, &instance, &stats, head, tampering)?;
             Ok((instance, log, first))
         })
         .await?;

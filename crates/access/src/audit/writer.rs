@@ -18,7 +18,7 @@ use super::entry::{Entry, Kind};
 use super::error::{AuditUnavailable, Error};
 use super::failpoints::Step;
 use super::heads::{self, Advanced};
-use super::line::Head;
+use super::line::{Head, MAX_LINE};
 use super::log::Log;
 use super::open::Instance;
 use super::{Receipt, Reserve, Shared};
@@ -75,7 +75,7 @@ impl Writer {
         let written;
         (writer, written) = writer
             .blocking(move |writer| {
-                writer.log.reserve(first.len(), 0)?;
+                writer.log.reserve(&first, 0, 0)?;
                 writer.log.append(&first)
             })
             .await
@@ -190,7 +190,9 @@ impl Writer {
             self.log.chores(waiting);
             return written;
         }
-        if let Err(error) = self.log.reserve(entries.len() + 1, intents) {
+        // After trouble it takes more to be well again, so that it does not come and go with the length of a line.
+        let spare = if self.shared.is_well() { MAX_LINE } else { 4 * MAX_LINE };
+        if let Err(error) = self.log.reserve(&entries, spare, intents) {
             written.trouble = Some(describe("no space can be reserved", &error));
             // What was promised by an intent has its space; the rest is refused.
             let mut kept = (Vec::new(), Vec::new());
@@ -235,12 +237,11 @@ impl Writer {
     }
 
     fn refuse(&mut self, answer: Option<Answer>, written: &mut Written) {
-        match answer {
-            Some(answer) => written.refused.push(answer),
-            None => {
-                self.lost += 1;
-                self.shared.stats.lost.fetch_add(1, Relaxed);
-            }
+        if let Some(answer) = answer {
+            written.refused.push(answer);
+        } else {
+            self.lost += 1;
+            self.shared.stats.lost.fetch_add(1, Relaxed);
         }
     }
 

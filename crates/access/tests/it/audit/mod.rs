@@ -2,6 +2,7 @@
 
 mod crash;
 mod disk;
+mod lease;
 mod open;
 mod tamper;
 mod write;
