@@ -42,6 +42,8 @@ pub(super) struct Log {
     state: State,
     /// Rotation or expiry failed; not before then is it tried again.
     chores_after: Option<Instant>,
+    /// When files are looked at for expiry again; none is at once.
+    expiry_after: Option<Instant>,
 }
 
 /// What is known of the blocks behind the end of the file.
@@ -63,6 +65,8 @@ enum State {
 const AHEAD: u64 = 256 * 1024;
 /// Space for lines that the log itself must be able to write: rotate, stop, gap, expired.
 const OWN_LINES: u64 = 4 * MAX_LINE as u64;
+/// Files also expire while nothing is written; looking for them reads one line.
+const EXPIRY_EVERY: Duration = Duration::from_mins(1);
 const CHORES_RETRY: Duration = Duration::from_secs(30);
 
 impl Log {
@@ -79,8 +83,21 @@ impl Log {
         let file = open(&directory.join(CURRENT))?;
         let older = files::rotated(&directory)?;
         let (space, state) = (Space::Until(good), State::Broken);
-        let mut log =
-            Log { directory, key, limits, stats, file, good, head, begin, older, space, state, chores_after: None };
+        let mut log = Log {
+            directory,
+            key,
+            limits,
+            stats,
+            file,
+            good,
+            head,
+            begin,
+            older,
+            space,
+            state,
+            chores_after: None,
+            expiry_after: None,
+        };
         // Lines that a killed process left may be in the page cache only: `repair` syncs before they count.
         log.repair()?;
         Ok(log)
@@ -184,10 +201,19 @@ impl Log {
         }
         self.chores_after = None;
         let done = if self.is_full() { self.rotate(intents) } else { Ok(()) };
-        if let Err(error) = done.and_then(|()| self.expire(intents)) {
+        if let Err(error) = done.and_then(|()| self.expire_if_due(intents)) {
             tracing::warn!(%error, "failed to rotate or expire the audit log; it is tried again in half a minute");
             self.chores_after = Some(Instant::now() + CHORES_RETRY);
         }
+    }
+
+    fn expire_if_due(&mut self, intents: usize) -> io::Result<()> {
+        if self.expiry_after.is_none_or(|after| Instant::now() >= after) {
+            self.expire(intents)?;
+            let pause = self.limits.keep_for.map_or(EXPIRY_EVERY, |keep| EXPIRY_EVERY.min(keep / 4));
+            self.expiry_after = Some(Instant::now() + pause);
+        }
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -216,6 +242,7 @@ impl Log {
         self.file.set_len(self.good)?;
         fs::rename(self.directory.join(CURRENT), &rotated.path)?;
         self.older.push(rotated);
+        self.expiry_after = None;
         (self.file, self.good, self.begin) = (next, 0, None);
         if let Space::Until(owned) = &mut self.space {
             *owned = reserved;

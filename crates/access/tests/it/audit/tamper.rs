@@ -203,7 +203,7 @@ async fn a_deleted_file_is_found_by_name_and_a_checkpoint_is_not_tampering() {
 #[tokio::test]
 async fn a_half_written_end_is_torn_beyond_the_head_and_tampering_before_it() {
     let specimen = Specimen::grow("torn", 12, 1 << 20).await;
-    let whole = specimen.lines.iter().map(|(_, line)| format!("{line}\n")).collect::<String>();
+    let whole = specimen.lines.iter().flat_map(|(_, line)| [line.as_str(), "\n"]).collect::<String>();
     let last = specimen.lines.last().unwrap().1.len() + 1;
     let before = Head { n: specimen.head.n - 1, ..head_of(&specimen.lines[specimen.lines.len() - 2].1) };
     for cut in whole.len() - last + 1..whole.len() {
