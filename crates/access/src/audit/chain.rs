@@ -275,8 +275,11 @@ impl<'a> Chain<'a> {
 
     fn settle_first_line(&mut self) {
         let Some(held) = self.held.take() else { return };
-        let before = self.checkpoints.iter().find(|checkpoint| checkpoint.n + 1 == held.n);
-        let verdict = match (before, Line::parse(&held.line)) {
+        let line = Line::parse(&held.line);
+        // The first line may itself be the checkpoint of everything before it.
+        let own = line.as_ref().filter(|line| line.kind == Kind::Expired).and_then(|line| checkpoint(&line.more()));
+        let before = self.checkpoints.iter().copied().chain(own).find(|checkpoint| checkpoint.n + 1 == held.n);
+        let verdict = match (before, line) {
             (Some(checkpoint), Some(line)) if line.follows(self.key, checkpoint.mac) => {
                 finding(Fault::Expired, held.place, 1, checkpoint.n)
             }
