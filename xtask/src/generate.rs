@@ -63,3 +63,25 @@ impl Drop for Scratch {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_missing_and_left_over_pages_are_stale() {
+        let scratch = Scratch::new().unwrap();
+        let (fresh, committed) = (scratch.0.join("fresh"), scratch.0.join("committed"));
+        for (directory, pages) in [
+            (&fresh, [("same.md", "a"), ("changed.md", "b"), ("new.md", "c")]),
+            (&committed, [("same.md", "a"), ("changed.md", "B"), ("old.md", "d")]),
+        ] {
+            fs::create_dir(directory).unwrap();
+            for (name, text) in pages {
+                fs::write(directory.join(name), text).unwrap();
+            }
+        }
+        assert_eq!(differences(&fresh, &committed).unwrap(), ["changed.md", "new.md", "old.md"]);
+        assert_eq!(differences(&fresh, &scratch.0.join("absent")).unwrap(), ["changed.md", "new.md", "same.md"]);
+    }
+}

@@ -22,7 +22,7 @@ pub(super) enum Start {
 
 pub(super) struct Chain<'a> {
     key: &'a Key,
-    heads: Vec<(Witness, Head, Seen)>,
+    heads: Vec<(Witness, Head)>,
     /// The last line that is proved right.
     anchor: Option<Head>,
     anchor_kind: Option<Kind>,
@@ -34,17 +34,13 @@ pub(super) struct Chain<'a> {
     held: Option<Held>,
     checkpoints: Vec<Head>,
     proved: u64,
+    /// Lines that could be read and do not fit.
+    disproved: u64,
     key_id_seen: bool,
     /// Numbers that are not where they belong, and lines that are where they do not belong.
     missing: Vec<Finding>,
     extra: Vec<Finding>,
     report: Report,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    No,
-    Yes,
 }
 
 struct Odd {
@@ -67,7 +63,7 @@ impl<'a> Chain<'a> {
         };
         let mut chain = Chain {
             key,
-            heads: heads.iter().map(|(witness, head)| (*witness, *head, Seen::No)).collect(),
+            heads: heads.to_vec(),
             anchor,
             anchor_kind: None,
             previous: anchor.map(|head| head.mac),
@@ -75,6 +71,7 @@ impl<'a> Chain<'a> {
             held: None,
             checkpoints: Vec::new(),
             proved: 0,
+            disproved: 0,
             key_id_seen: false,
             missing: Vec::new(),
             extra: Vec::new(),
@@ -120,14 +117,13 @@ impl<'a> Chain<'a> {
             self.close_run();
         } else if !self.run.is_empty() && self.anchor.is_some_and(|anchor| line.follows(self.key, anchor.mac)) {
             self.drop_run();
-        } else if line.n == 1 && line.follows(self.key, Mac::ZERO) {
+        } else if let Some(held) = self.held.take_if(|_| line.n == 1 && line.follows(self.key, Mac::ZERO)) {
             // The true beginning: whatever came before it was put there.
             self.drop_run();
-            if let Some(held) = self.held.take() {
-                keep(&mut self.extra, &mut self.report.left_out, finding(Fault::Inserted, held.place, held.n, held.n));
-            }
+            keep(&mut self.extra, &mut self.report.left_out, finding(Fault::Inserted, held.place, held.n, held.n));
         } else {
             self.previous = Some(line.mac);
+            self.disproved += 1;
             self.odd(place, Some(line.n));
             return;
         }
@@ -136,8 +132,8 @@ impl<'a> Chain<'a> {
 
     /// Takes the first line of all. True if nothing more is to be done about it.
     fn begin(&mut self, place: &Place, line: &Line<'_>, bytes: &[u8]) -> bool {
-        self.drop_run();
         if line.n == 1 {
+            self.drop_run();
             (self.anchor, self.previous) = (Some(Head::NONE), Some(Mac::ZERO));
             if line.follows(self.key, Mac::ZERO) {
                 self.prove(place.clone(), line);
@@ -146,10 +142,18 @@ impl<'a> Chain<'a> {
             return false;
         }
         if line.kind == Kind::Restart && line.follows(self.key, Mac::ZERO) {
+            self.drop_run();
             self.prove(place.clone(), line);
             return true;
         }
-        self.held = Some(Held { place: place.clone(), line: bytes.to_vec(), n: line.n });
+        // Unreadable lines before it stand for the numbers before its own.
+        let before = line.n.saturating_sub(self.run.len() as u64);
+        if let Some(odd) = std::mem::take(&mut self.run).into_iter().next() {
+            self.note(finding(Fault::Edited, odd.place, before, line.n - 1));
+        }
+        if before > 1 {
+            self.held = Some(Held { place: place.clone(), line: bytes.to_vec(), n: line.n });
+        }
         (self.anchor, self.previous) = (Some(line.head()), Some(line.mac));
         self.anchor_kind = Some(line.kind);
         self.report.last = self.anchor;
@@ -187,9 +191,11 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The run goes on into a line that fits its last one: its lines stand for those that belong here.
-    fn close_run(&mut self) {
-        let mut expected = self.anchor.map_or(0, |head| head.n) + 1;
+    /// The run goes on into a line that fits its last one: its lines stand for those that belong here. Gives the last
+    /// number that some line has.
+    fn close_run(&mut self) -> u64 {
+        let mut reached = self.anchor.map_or(0, |head| head.n);
+        let mut expected = reached + 1;
         let mut edited: Option<Finding> = None;
         for (index, odd) in std::mem::take(&mut self.run).into_iter().enumerate() {
             let n = odd.n.unwrap_or(expected);
@@ -201,7 +207,7 @@ impl<'a> Chain<'a> {
             if n > expected {
                 let whole_file = odd.place.line == 1 && index == 0 && self.anchor_kind == Some(Kind::Rotate);
                 let fault = if whole_file { Fault::MissingFile } else { Fault::Removed };
-                let gap = finding(fault, odd.place.clone(), expected, n - 1);
+                let gap = finding(fault, odd.place, expected, n - 1);
                 keep(&mut self.missing, &mut self.report.left_out, gap);
             } else {
                 match &mut edited {
@@ -215,10 +221,12 @@ impl<'a> Chain<'a> {
                 }
             }
             expected = n + 1;
+            reached = odd.n.unwrap_or(reached);
         }
         if let Some(edited) = edited {
             self.note(edited);
         }
+        reached
     }
 
     /// The line after the run fits the one before it: the run was put in between.
@@ -230,16 +238,12 @@ impl<'a> Chain<'a> {
     }
 
     fn compare_heads(&mut self, line: Head, place: &Place) {
-        let mut mismatches = Vec::new();
-        for (witness, head, seen) in self.heads.iter_mut().filter(|(_, head, _)| head.n == line.n) {
-            if head.mac == line.mac {
-                *seen = Seen::Yes;
-            } else {
-                let mismatch = finding(Fault::HeadMismatch, place.clone(), line.n, line.n);
-                mismatches.push(Finding { witness: Some(*witness), ..mismatch });
-            }
+        let other = |(_, head): &&(Witness, Head)| head.n == line.n && head.mac != line.mac;
+        let witnesses: Vec<Witness> = self.heads.iter().filter(other).map(|(witness, _)| *witness).collect();
+        for witness in witnesses {
+            let mismatch = finding(Fault::HeadMismatch, place.clone(), line.n, line.n);
+            self.note(Finding { witness: Some(witness), ..mismatch });
         }
-        mismatches.into_iter().for_each(|mismatch| self.note(mismatch));
     }
 
     pub(super) fn note(&mut self, finding: Finding) {
@@ -254,17 +258,16 @@ impl<'a> Chain<'a> {
 
     /// The verdict. `end` is where a missing end is reported.
     pub(super) fn finish(mut self, end: &Place) -> Report {
-        self.close_run();
+        let last = self.close_run();
         self.settle_first_line();
-        let last = self.anchor.map_or(0, |head| head.n);
-        for (witness, head, seen) in std::mem::take(&mut self.heads) {
-            if seen == Seen::No && head.n > last {
+        for (witness, head) in std::mem::take(&mut self.heads) {
+            if head.n > last {
                 let cut = finding(Fault::Truncated, end.clone(), last + 1, head.n);
                 keep(&mut self.missing, &mut self.report.left_out, Finding { witness: Some(witness), ..cut });
             }
         }
         self.match_moved_lines();
-        if self.proved == 0 && self.report.lines > 0 && !self.key_id_seen {
+        if self.proved == 0 && self.disproved > 0 && !self.key_id_seen {
             self.report.findings = vec![finding(Fault::WrongKey, end.clone(), 0, 0)];
         }
         self.report
@@ -272,8 +275,11 @@ impl<'a> Chain<'a> {
 
     fn settle_first_line(&mut self) {
         let Some(held) = self.held.take() else { return };
-        let before = self.checkpoints.iter().find(|checkpoint| checkpoint.n + 1 == held.n);
-        let verdict = match (before, Line::parse(&held.line)) {
+        let line = Line::parse(&held.line);
+        // The first line may itself be the checkpoint of everything before it.
+        let own = line.as_ref().filter(|line| line.kind == Kind::Expired).and_then(|line| checkpoint(&line.more()));
+        let before = self.checkpoints.iter().copied().chain(own).find(|checkpoint| checkpoint.n + 1 == held.n);
+        let verdict = match (before, line) {
             (Some(checkpoint), Some(line)) if line.follows(self.key, checkpoint.mac) => {
                 finding(Fault::Expired, held.place, 1, checkpoint.n)
             }
@@ -301,7 +307,9 @@ impl<'a> Chain<'a> {
             }
             self.note(extra);
         }
-        missing.into_iter().for_each(|gap| self.note(gap));
+        for gap in missing {
+            self.note(gap);
+        }
     }
 }
 

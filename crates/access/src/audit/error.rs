@@ -15,8 +15,8 @@ pub enum Error {
     #[error("the audit log in {} is in use by another process", directory.display())]
     InUse { directory: PathBuf },
     #[error(
-        "the audit log in {} is not what was written ({}): look at it with `stateward audit verify`, then start once \
-         with --accept-audit-tampering to set it aside as evidence and begin a new segment",
+        "the audit log in {} is not what was written ({}): look at it with `stateward audit verify`; `stateward audit \
+         accept` sets it aside as evidence and begins a new segment",
         directory.display(),
         evidence.first().map_or_else(|| (*reason).to_owned(), ToString::to_string)
     )]

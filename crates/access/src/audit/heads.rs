@@ -43,7 +43,7 @@ pub(super) async fn advance(db: &Db, instance: &str, head: Head) -> Result<Advan
             "INSERT INTO audit_heads (instance, n, mac, at) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (instance) DO UPDATE SET n = excluded.n, mac = excluded.mac, at = excluded.at \
              WHERE excluded.n > audit_heads.n",
-            &params![instance.as_str(), head.n.cast_signed(), head.mac.to_string(), at],
+            params![instance.as_str(), head.n.cast_signed(), head.mac.to_string(), at],
         )?;
         Ok(Advanced::Done)
     })
@@ -51,7 +51,7 @@ pub(super) async fn advance(db: &Db, instance: &str, head: Head) -> Result<Advan
 }
 
 fn select(tx: &mut Tx<'_>, instance: &str) -> Result<Option<Head>, db::Error> {
-    let row = tx.query_opt("SELECT n, mac FROM audit_heads WHERE instance = $1", &params![instance])?;
+    let row = tx.query_opt("SELECT n, mac FROM audit_heads WHERE instance = $1", params![instance])?;
     let Some(row) = row else { return Ok(None) };
     let (n, mac): (i64, String) = (row.get(0)?, row.get(1)?);
     // A row that cannot be read is no head that any line fits, so that the check fails rather than passes.

@@ -12,7 +12,7 @@ use std::path::Path;
 use aws_lc_rs::{hmac, rand};
 use zeroize::Zeroizing;
 
-use super::line::unhex;
+use super::line::{hex, unhex};
 
 /// The key under which lines are chained.
 pub struct Key {
@@ -49,20 +49,14 @@ impl Key {
     pub(super) fn create(path: &Path) -> io::Result<Key> {
         let mut bytes = Zeroizing::new([0; 32]);
         rand::fill(&mut *bytes).map_err(|_| io::Error::other("the system gave no random bytes"))?;
-        let mut text = Zeroizing::new(String::with_capacity(65));
-        for byte in bytes.iter() {
-            fmt::Write::write_fmt(&mut *text, format_args!("{byte:02x}")).map_err(io::Error::other)?;
-        }
-        text.push('\n');
-        write_new(path, text.as_bytes())?;
+        write_new(path, Zeroizing::new(hex(&*bytes)).as_bytes())?;
         Ok(Key::from_bytes(&bytes))
     }
 
     fn from_bytes(bytes: &[u8; 32]) -> Key {
         let hmac = hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let tag = hmac::sign(&hmac, b"stateward audit key id");
-        let id = tag.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Key { hmac, id }
+        Key { hmac, id: hex(&tag.as_ref()[..8]) }
     }
 
     /// A name of the key that tells nothing about it; it stands in every `start` line.

@@ -20,7 +20,8 @@ pub(super) const MAX_LINE: usize = 8 * 1024;
 
 const MAC_FIELD: &[u8] = b",\"mac\":\"";
 const MAC_END: &[u8] = b"\"}";
-const SUFFIX: usize = MAC_FIELD.len() + 64 + MAC_END.len();
+/// What a line has more than its body without the brace.
+pub(super) const SUFFIX: usize = MAC_FIELD.len() + 64 + MAC_END.len();
 
 /// The code of a line. Not a secret: it stands in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +34,7 @@ impl Mac {
 
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -61,6 +62,11 @@ impl FromStr for Mac {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not 64 lower-case hexadecimal digits")]
 pub struct NotHex;
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}
 
 pub(super) fn unhex(text: &[u8]) -> Option<[u8; 32]> {
     let digit = |c: u8| match c {

@@ -42,6 +42,8 @@ pub(super) struct Log {
     state: State,
     /// Rotation or expiry failed; not before then is it tried again.
     chores_after: Option<Instant>,
+    /// When files are looked at for expiry again; none is at once.
+    expiry_after: Option<Instant>,
 }
 
 /// What is known of the blocks behind the end of the file.
@@ -63,11 +65,12 @@ enum State {
 const AHEAD: u64 = 256 * 1024;
 /// Space for lines that the log itself must be able to write: rotate, stop, gap, expired.
 const OWN_LINES: u64 = 4 * MAX_LINE as u64;
+/// Files also expire while nothing is written; looking for them reads one line.
+const EXPIRY_EVERY: Duration = Duration::from_mins(1);
 const CHORES_RETRY: Duration = Duration::from_secs(30);
 
 impl Log {
     /// Takes over the current file, whose whole lines end at `good`, and cuts off the rest.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one state, put together in one place")]
     pub(super) fn resume(
         directory: PathBuf,
         key: Arc<Key>,
@@ -80,8 +83,21 @@ impl Log {
         let file = open(&directory.join(CURRENT))?;
         let older = files::rotated(&directory)?;
         let (space, state) = (Space::Until(good), State::Broken);
-        let mut log =
-            Log { directory, key, limits, stats, file, good, head, begin, older, space, state, chores_after: None };
+        let mut log = Log {
+            directory,
+            key,
+            limits,
+            stats,
+            file,
+            good,
+            head,
+            begin,
+            older,
+            space,
+            state,
+            chores_after: None,
+            expiry_after: None,
+        };
         // Lines that a killed process left may be in the page cache only: `repair` syncs before they count.
         log.repair()?;
         Ok(log)
@@ -92,10 +108,18 @@ impl Log {
         self.head
     }
 
-    /// Makes sure that `lines` more and the answers to `intents` intents will find space on the disk.
-    pub(super) fn reserve(&mut self, lines: usize, intents: usize) -> io::Result<()> {
+    /// Makes sure that these entries, `spare` bytes and the answers to `intents` intents will find space on the disk.
+    pub(super) fn reserve(&mut self, entries: &[Entry], spare: usize, intents: usize) -> io::Result<()> {
         let Space::Until(owned) = self.space else { return Ok(()) };
-        let end = self.good + ((lines + intents) * MAX_LINE) as u64 + OWN_LINES;
+        let rest = self.good + (spare + intents * MAX_LINE) as u64 + OWN_LINES;
+        if rest + (entries.len() * MAX_LINE) as u64 <= owned {
+            return Ok(());
+        }
+        // The longest possible lines do not fit, so that it is worth to measure these.
+        let mut end = rest;
+        for entry in entries {
+            end += (entry.body(u64::MAX)?.len() + line::SUFFIX) as u64;
+        }
         if end <= owned {
             return Ok(());
         }
@@ -177,10 +201,19 @@ impl Log {
         }
         self.chores_after = None;
         let done = if self.is_full() { self.rotate(intents) } else { Ok(()) };
-        if let Err(error) = done.and_then(|()| self.expire(intents)) {
+        if let Err(error) = done.and_then(|()| self.expire_if_due(intents)) {
             tracing::warn!(%error, "failed to rotate or expire the audit log; it is tried again in half a minute");
             self.chores_after = Some(Instant::now() + CHORES_RETRY);
         }
+    }
+
+    fn expire_if_due(&mut self, intents: usize) -> io::Result<()> {
+        if self.expiry_after.is_none_or(|after| Instant::now() >= after) {
+            self.expire(intents)?;
+            let pause = self.limits.keep_for.map_or(EXPIRY_EVERY, |keep| EXPIRY_EVERY.min(keep / 4));
+            self.expiry_after = Some(Instant::now() + pause);
+        }
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -209,6 +242,7 @@ impl Log {
         self.file.set_len(self.good)?;
         fs::rename(self.directory.join(CURRENT), &rotated.path)?;
         self.older.push(rotated);
+        self.expiry_after = None;
         (self.file, self.good, self.begin) = (next, 0, None);
         if let Space::Until(owned) = &mut self.space {
             *owned = reserved;
@@ -245,9 +279,10 @@ impl Log {
             if !self.is_followed(&line)? {
                 return Err(io::Error::other("the oldest file does not fit the one after it: it is kept as evidence"));
             }
-            self.reserve(1, intents)?;
             let expired = Entry::internal(Kind::Expired).with("through", line.n);
-            self.append(&[expired.with("mac", Value::Name(line.mac.to_string()))])?;
+            let expired = [expired.with("mac", Value::Name(line.mac.to_string()))];
+            self.reserve(&expired, 0, intents)?;
+            self.append(&expired)?;
             Step::ExpireBeforeDelete.check()?;
             self.delete_oldest()?;
         }

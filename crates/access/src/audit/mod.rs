@@ -27,8 +27,7 @@ mod verify;
 mod writer;
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -81,7 +80,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        let day = Duration::from_secs(24 * 60 * 60);
+        let day = Duration::from_hours(24);
         Limits { rotate_bytes: 64 << 20, rotate_after: day, keep_for: Some(90 * day), keep_files: None }
     }
 }
@@ -115,7 +114,7 @@ impl Audit {
         let stats = Arc::clone(&shared.stats);
         let queue = config.queue.max(1);
         let (instance, log, first) = blocking(move || {
-            let (log, first) = open::recover(&config, &instance, stats, head, tampering)?;
+            let (log, first) = open::recover(&config, &instance, &stats, head, tampering)?;
             Ok((instance, log, first))
         })
         .await?;
@@ -127,10 +126,11 @@ impl Audit {
     }
 
     /// Takes a decision for the log: on disk soon, known to the database within about a second. Waits only while the
-    /// queue is full. When the log cannot be written it is counted, and a `gap` line will tell.
+    /// queue is full, and then for two seconds: reads go on without a log. What is lost is counted, and a `gap` line
+    /// will tell.
     pub async fn record(&self, entry: Entry) {
-        if self.messages.send(Message::Record(Box::new(entry))).await.is_err() {
-            self.shared.stats.lost.fetch_add(1, Relaxed);
+        if self.messages.send_timeout(Message::Record(Box::new(entry)), RECORD_PATIENCE).await.is_err() {
+            self.shared.lose_one();
         }
     }
 
@@ -149,7 +149,7 @@ impl Audit {
 
     /// Whether changes can be recorded, or in a few words why not.
     pub fn health(&self) -> Result<(), String> {
-        self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        self.shared.trouble().map_or(Ok(()), Err)
     }
 
     /// The newest head that the database has.
@@ -175,6 +175,9 @@ impl Audit {
         }
     }
 }
+
+/// How long a decision waits for a place in the queue.
+const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Proof that an entry is on disk, and for an intent the space of its answer.
 #[derive(Debug)]
@@ -225,6 +228,8 @@ struct Shared {
     head: Mutex<Head>,
     /// Intents whose act is not written yet.
     outstanding: AtomicUsize,
+    /// Decisions that could not be written and are not yet told by a `gap` line.
+    lost: AtomicU64,
 }
 
 impl Default for Shared {
@@ -234,6 +239,7 @@ impl Default for Shared {
             trouble: Mutex::default(),
             head: Mutex::new(Head::NONE),
             outstanding: AtomicUsize::new(0),
+            lost: AtomicU64::new(0),
         }
     }
 }

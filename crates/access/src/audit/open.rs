@@ -21,9 +21,9 @@ use super::error::{Doing, Error};
 use super::failpoints::Step;
 use super::files::{self, CURRENT, INSTANCE, Lines, NEXT, Piece};
 use super::key::{self, Key};
-use super::line::{Head, Line, checkpoint};
+use super::line::{Head, Line, checkpoint, hex};
 use super::log::Log;
-use super::report::{Fault, Finding};
+use super::report::Finding;
 use super::verify::{Scan, scan};
 use super::{Config, Stats};
 
@@ -83,7 +83,7 @@ pub(super) fn claim(config: &Config, tampering: Tampering) -> Result<Instance, E
 pub(super) fn recover(
     config: &Config,
     instance: &Instance,
-    stats: Arc<Stats>,
+    stats: &Arc<Stats>,
     head: Option<Head>,
     tampering: Tampering,
 ) -> Result<(Log, Vec<Entry>), Error> {
@@ -94,7 +94,7 @@ pub(super) fn recover(
     };
     let resume = |good, head, begin| {
         let (directory, key) = (directory.clone(), Arc::clone(&instance.key));
-        Log::resume(directory, key, config.limits.clone(), Arc::clone(&stats), good, head, begin)
+        Log::resume(directory, key, config.limits.clone(), Arc::clone(stats), good, head, begin)
     };
     let start = Entry::internal(Kind::Start).with("instance", Value::name(&instance.id));
     let start = start.with("key", Value::name(instance.key.id()));
@@ -183,7 +183,6 @@ fn examine(directory: &Path, key: &Key, head: Option<Head>) -> io::Result<State>
         let last = current_lines(&path, good, &mut state)?;
         state.ends_with_rotate = last == Some(Kind::Rotate);
     }
-    debug_assert!(report.has(Fault::Torn) || good == length, "what is not torn is good");
     Ok(state)
 }
 
@@ -220,7 +219,7 @@ fn record_torn(directory: &Path, state: &State) -> io::Result<Option<Entry>> {
             }
         }
     }
-    let hash: String = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(context.finish().as_ref());
     tracing::warn!(bytes = at - state.good, "the end of the audit log was half written and is cut off");
     let torn = Entry::internal(Kind::Torn).with("bytes", at - state.good);
     Ok(Some(torn.with("sha256", Value::name(&hash))))

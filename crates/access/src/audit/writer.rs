@@ -18,7 +18,7 @@ use super::entry::{Entry, Kind};
 use super::error::{AuditUnavailable, Error};
 use super::failpoints::Step;
 use super::heads::{self, Advanced};
-use super::line::Head;
+use super::line::{Head, MAX_LINE};
 use super::log::Log;
 use super::open::Instance;
 use super::{Receipt, Reserve, Shared};
@@ -29,7 +29,7 @@ const GROUP: usize = 256;
 const GATHER: Duration = Duration::from_millis(50);
 /// How far the head may stay behind lines that nobody waits for, and how often a broken log is tried again.
 const TICK: Duration = Duration::from_secs(1);
-const HEAD_DEADLINE: Duration = Duration::from_secs(15);
+const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 
 pub(super) type Answer = oneshot::Sender<Result<Receipt, AuditUnavailable>>;
 
@@ -47,8 +47,8 @@ pub(super) struct Writer {
     log: Log,
     /// The newest head that the database has.
     recorded: Head,
-    /// Decisions that could not be written and are not yet told by a `gap` line.
-    lost: u64,
+    /// Set when the database refused a head: until then nothing that waits for one is even written.
+    head_after: Option<Instant>,
 }
 
 /// One group on its way.
@@ -71,11 +71,11 @@ impl Writer {
         first: Vec<Entry>,
     ) -> Result<Writer, Error> {
         let path = log.directory.join(super::files::CURRENT);
-        let mut writer = Writer { shared, db, instance, messages, log, recorded: Head::NONE, lost: 0 };
+        let mut writer = Writer { shared, db, instance, messages, log, recorded: Head::NONE, head_after: None };
         let written;
         (writer, written) = writer
             .blocking(move |writer| {
-                writer.log.reserve(first.len(), 0)?;
+                writer.log.reserve(&first, 0, 0)?;
                 writer.log.append(&first)
             })
             .await
@@ -154,11 +154,13 @@ impl Writer {
         let waited_for = !receipts.is_empty();
         let behind = writer.recorded != writer.log.head();
         let mut problem = trouble;
-        if behind && (waited_for || urgency == Urgency::Now) {
+        if behind && writer.is_waiting_for_database() {
+            problem = problem.or_else(|| writer.shared.trouble());
+        } else if behind && (waited_for || urgency == Urgency::Now || writer.head_after.is_some()) {
             Step::AfterSyncBeforeHead.hit();
-            if let Err(reason) = writer.record_head().await {
-                problem = problem.or(Some(reason));
-            }
+            let refused = writer.record_head().await.err();
+            writer.head_after = refused.as_ref().map(|_| Instant::now() + TICK);
+            problem = problem.or(refused);
             Step::AfterHeadBeforeAck.hit();
         }
         let recorded = writer.recorded.n;
@@ -186,25 +188,26 @@ impl Writer {
         let Group { mut entries, mut answers, .. } = group;
         let waiting = self.shared.outstanding.load(Relaxed);
         let intents = waiting + entries.iter().filter(|entry| entry.kind() == Kind::Intent).count();
-        if entries.is_empty() && self.lost == 0 && self.shared.is_well() {
+        let lost = self.shared.lost.load(Relaxed);
+        if entries.is_empty() && lost == 0 && self.shared.trouble().is_none() {
             self.log.chores(waiting);
             return written;
         }
-        if let Err(error) = self.log.reserve(entries.len() + 1, intents) {
+        if self.is_waiting_for_database() {
+            // Whoever could only be told no is told so at once, and the log does not grow with every repetition.
+            written.trouble = self.shared.trouble();
+            (entries, answers) =
+                self.keep(entries, answers, &mut written, |entry, answer| answer.is_none() || entry.is_reserved());
+        }
+        // After trouble it takes more to be well again, so that it does not come and go with the length of a line.
+        let spare = if self.shared.trouble().is_none() { MAX_LINE } else { 4 * MAX_LINE };
+        if let Err(error) = self.log.reserve(&entries, spare, intents) {
             written.trouble = Some(describe("no space can be reserved", &error));
             // What was promised by an intent has its space; the rest is refused.
-            let mut kept = (Vec::new(), Vec::new());
-            for (entry, answer) in entries.into_iter().zip(answers) {
-                if entry.is_reserved() || entry.kind() == Kind::Stop {
-                    kept.0.push(entry);
-                    kept.1.push(answer);
-                } else {
-                    self.refuse(answer, &mut written);
-                }
-            }
-            (entries, answers) = kept;
-        } else if self.lost > 0 {
-            entries.insert(0, Entry::internal(Kind::Gap).with("lost", self.lost));
+            (entries, answers) =
+                self.keep(entries, answers, &mut written, |entry, _| entry.is_reserved() || entry.kind() == Kind::Stop);
+        } else if lost > 0 {
+            entries.insert(0, Entry::internal(Kind::Gap).with("lost", lost));
             answers.insert(0, None);
         }
         let before = self.log.head().n;
@@ -213,7 +216,7 @@ impl Writer {
         match self.log.append(&entries) {
             Ok(()) => {
                 if gap {
-                    self.lost = 0;
+                    self.shared.lost.fetch_sub(lost, Relaxed);
                 }
                 for (n, (entry, answer)) in (before + 1..).zip(entries.iter().zip(answers)) {
                     let Some(answer) = answer else { continue };
@@ -234,14 +237,36 @@ impl Writer {
         written
     }
 
-    fn refuse(&mut self, answer: Option<Answer>, written: &mut Written) {
-        match answer {
-            Some(answer) => written.refused.push(answer),
-            None => {
-                self.lost += 1;
-                self.shared.stats.lost.fetch_add(1, Relaxed);
+    /// Refuses all but some entries.
+    fn keep(
+        &self,
+        entries: Vec<Entry>,
+        answers: Vec<Option<Answer>>,
+        written: &mut Written,
+        fits: impl Fn(&Entry, &Option<Answer>) -> bool,
+    ) -> (Vec<Entry>, Vec<Option<Answer>>) {
+        let mut kept = (Vec::new(), Vec::new());
+        for (entry, answer) in entries.into_iter().zip(answers) {
+            if fits(&entry, &answer) {
+                kept.0.push(entry);
+                kept.1.push(answer);
+            } else {
+                self.refuse(answer, written);
             }
         }
+        kept
+    }
+
+    fn refuse(&self, answer: Option<Answer>, written: &mut Written) {
+        if let Some(answer) = answer {
+            written.refused.push(answer);
+        } else {
+            self.shared.lose_one();
+        }
+    }
+
+    fn is_waiting_for_database(&self) -> bool {
+        self.head_after.is_some_and(|after| Instant::now() < after)
     }
 
     async fn record_head(&mut self) -> Result<(), String> {
@@ -326,8 +351,13 @@ impl Shared {
         *current = trouble;
     }
 
-    fn is_well(&self) -> bool {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn lose_one(&self) {
+        self.lost.fetch_add(1, Relaxed);
+        self.stats.lost.fetch_add(1, Relaxed);
     }
 
     fn set_head(&self, head: Head) {

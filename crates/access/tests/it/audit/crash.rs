@@ -109,7 +109,7 @@ async fn a_crash_at_any_step_loses_nothing_acknowledged_and_is_no_tampering() {
         for (step, passes) in first.map(|first| (first, 20)).into_iter().chain([(*step, passes)]) {
             let armed = format!("{}=crash:{passes}", step.name());
             let mut child = spawn(&place, "writer", &armed, step.name());
-            let status = child.wait(Duration::from_secs(120)).unwrap();
+            let status = child.wait(Duration::from_mins(2)).unwrap();
             assert!(crashed_at(status, &child.log(), step.name()), "{}: {}", step.name(), child.log_tail());
             told.extend(acknowledged(&child.log()));
         }
@@ -134,7 +134,7 @@ async fn a_process_killed_again_and_again_loses_nothing_acknowledged() {
         let enough = random.usize(1..120);
         let path = place.root.join(&log);
         let count = || std::fs::read_to_string(&path).map_or(0, |log| acknowledged(&log).len());
-        child.wait_until(Duration::from_secs(120), || count() >= enough).unwrap();
+        child.wait_until(Duration::from_mins(2), || count() >= enough).unwrap();
         child.kill();
         let told = acknowledged(&child.log());
         total += told.len();
@@ -147,7 +147,7 @@ async fn a_process_killed_again_and_again_loses_nothing_acknowledged() {
 async fn a_failed_sync_takes_the_group_back_and_the_log_goes_on() {
     let place = small(Place::new("failing"));
     let mut child = spawn(&place, "failing", "", "failing");
-    let status = child.wait(Duration::from_secs(120)).unwrap();
+    let status = child.wait(Duration::from_mins(2)).unwrap();
     assert!(status.success(), "{}", child.log());
     nothing_is_lost(&place, &acknowledged(&child.log()), "after failed syncs").await;
     let report = place.verify().await;

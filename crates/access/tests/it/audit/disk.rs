@@ -24,7 +24,12 @@ impl Tmpfs {
 
     /// Takes all space that is left.
     fn fill(&self) {
-        let mut filler = File::create(self.0.join("filler")).unwrap();
+        File::create(self.0.join("filler")).unwrap();
+        self.fill_rest();
+    }
+
+    fn fill_rest(&self) {
+        let mut filler = File::options().append(true).open(self.0.join("filler")).unwrap();
         while filler.write_all(&[1; 4096]).is_ok() {}
     }
 
@@ -48,14 +53,14 @@ async fn a_full_disk_refuses_changes_counts_decisions_and_recovers() {
     let promised = audit.commit(intent("promised")).await.unwrap();
     disk.fill();
 
-    // What is reserved beyond the promise may serve for a while; then it ends.
-    let mut accepted = 0;
+    // What is reserved beyond the promises may serve for a while; then it ends.
+    let mut promises = Vec::new();
     let refused = loop {
         match audit.commit(intent("x")).await {
-            Ok(_) => accepted += 1,
+            Ok(promise) => promises.push(promise),
             Err(refused) => break refused,
         }
-        assert!(accepted < 10_000, "a full disk refuses");
+        assert!(promises.len() < 10_000, "a full disk refuses");
     };
     assert!(refused.to_string().contains("space"), "{refused}");
     assert!(audit.health().unwrap_err().contains("space"));
@@ -64,10 +69,15 @@ async fn a_full_disk_refuses_changes_counts_decisions_and_recovers() {
     }
     eventually("25 decisions are counted", || audit.stats().lost.load(Relaxed) == 25).await;
     assert!(audit.commit(act("without an intent")).await.is_err());
-    // The act whose intent was accepted before still fits.
-    let done = audit.commit(act("promised").after(&promised)).await;
+    // The acts whose intents were accepted before still fit, however long.
+    let long = "x".repeat(1000);
+    let done = audit.commit(act(&long).request_id(&long).namespace(&long).after(&promised)).await;
     let done = done.expect("the space of an accepted intent is kept");
-    drop(promised);
+    for promise in &promises {
+        let _done = audit.commit(act(&long).request_id(&long).after(promise)).await.expect("and of each other one");
+    }
+    eprintln!("{} intents were accepted on the full disk, and answered", promises.len());
+    drop((promised, promises));
     assert_eq!(place.lines()[&done.n]["intent"], 2);
     assert!(audit.health().is_err(), "one act that fits does not make it well");
 
@@ -89,6 +99,10 @@ async fn a_full_disk_does_not_stop_a_restart_from_telling_why() {
     let disk = Tmpfs::mount(&place.directory(), "1m");
     place.open().await.close().await;
     disk.fill();
+    // The log's own reserve would let it start.
+    let file = File::options().write(true).open(place.directory().join("audit.log")).unwrap();
+    file.set_len(file.metadata().unwrap().len()).unwrap();
+    disk.fill_rest();
     let error = Audit::open(place.config(), place.db().await).await.unwrap_err();
     assert!(error.to_string().contains("audit.log"), "{error}");
     disk.free();

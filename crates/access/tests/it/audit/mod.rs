@@ -2,6 +2,7 @@
 
 mod crash;
 mod disk;
+mod lease;
 mod open;
 mod tamper;
 mod write;
@@ -136,7 +137,7 @@ pub(crate) fn told(report: &Report) -> String {
 
 /// Waits for a condition, generously.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + Duration::from_mins(1);
     while !holds() {
         assert!(std::time::Instant::now() < deadline, "not within a minute: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -8,11 +8,14 @@ use testbed::scale;
 
 use super::{Place, act, decision, files, told};
 
-/// A closed log as a list of lines, each with the file it is in.
+/// Lines, each with the file that it is in.
+type Lines = Vec<(usize, String)>;
+
+/// A closed log as a list of lines.
 struct Specimen {
     place: Place,
     names: Vec<String>,
-    lines: Vec<(usize, String)>,
+    lines: Lines,
     key: Key,
     head: Head,
     copy: PathBuf,
@@ -87,7 +90,7 @@ async fn every_change_at_every_position_is_found_and_named() {
     assert!(specimen.names.len() >= 4, "three rotated files and the current one: {:?}", specimen.names);
     let original = &specimen.lines;
     for (at, (file, line)) in original.iter().enumerate() {
-        let with = |change: &dyn Fn(&mut Vec<(usize, String)>)| {
+        let with = |change: &dyn Fn(&mut Lines)| {
             let mut lines = original.clone();
             change(&mut lines);
             lines
@@ -120,14 +123,12 @@ async fn every_change_at_every_position_is_found_and_named() {
             });
             specimen.finds(&format!("swap of {at} and the next"), &swap, &[Fault::Reordered]);
         }
-        for from in 0..original.len() {
-            let repeat = with(&|lines| lines.insert(at, (*file, original[from].1.clone())));
+        for (from, (_, other)) in original.iter().enumerate() {
+            let repeat = with(&|lines| lines.insert(at, (*file, other.clone())));
             specimen.finds(&format!("{from} repeated before {at}"), &repeat, &[Fault::Inserted]);
         }
         let cut = with(&|lines| lines.truncate(at));
-        if at > 0 {
-            specimen.finds(&format!("end from {at} cut off"), &cut, &[Fault::Truncated]);
-        }
+        specimen.finds(&format!("end from {at} cut off"), &cut, &[Fault::Truncated]);
         if at > 0 {
             let cut = with(&|lines| drop(lines.drain(..at)));
             specimen.finds(&format!("beginning before {at} cut off"), &cut, &[Fault::MissingFile, Fault::Removed]);
@@ -202,10 +203,9 @@ async fn a_deleted_file_is_found_by_name_and_a_checkpoint_is_not_tampering() {
 #[tokio::test]
 async fn a_half_written_end_is_torn_beyond_the_head_and_tampering_before_it() {
     let specimen = Specimen::grow("torn", 12, 1 << 20).await;
-    let whole = specimen.lines.iter().map(|(_, line)| format!("{line}\n")).collect::<String>();
+    let whole = specimen.lines.iter().flat_map(|(_, line)| [line.as_str(), "\n"]).collect::<String>();
     let last = specimen.lines.last().unwrap().1.len() + 1;
     let before = Head { n: specimen.head.n - 1, ..head_of(&specimen.lines[specimen.lines.len() - 2].1) };
-    fs::create_dir(&specimen.copy).unwrap();
     for cut in whole.len() - last + 1..whole.len() {
         fs::write(specimen.copy.join("audit.log"), &whole[..cut]).unwrap();
         let report = specimen.verify(&specimen.copy);

@@ -99,24 +99,9 @@ async fn files_rotate_and_expire_by_age() {
     place.limits.rotate_after = Duration::from_millis(300);
     place.limits.keep_for = Some(Duration::from_millis(500));
     let audit = place.open().await;
-    let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    // Nothing is asked of the log after this: it rotates and expires by itself, as time goes on.
-    let _receipt = audit.commit(act("x")).await.unwrap();
-    loop {
-        let kinds: Vec<_> = place.lines().values().map(|line| line["kind"].as_str().unwrap().to_owned()).collect();
-        if !kinds.contains(&"act".to_owned()) && kinds.contains(&"expired".to_owned()) {
-            break;
-        }
-        assert!(std::time::Instant::now() < deadline, "the first file has not expired: {kinds:?}");
-        let _receipt = audit.commit(act("y")).await.unwrap();
-        eventually("the next rotation", || {
-            fs::metadata(place.directory().join("audit.log")).is_ok_and(|m| m.len() < 600)
-        })
-        .await;
-        if place.lines().keys().next() > Some(&1) {
-            break;
-        }
-    }
+    let first = audit.commit(act("x")).await.unwrap();
+    // Nothing more is asked of the log: it rotates and expires by itself.
+    eventually("the first file is expired", || place.lines().keys().next() > Some(&first.n)).await;
     audit.close().await;
     let report = place.verify().await;
     assert!(!report.tampered() && report.has(Fault::Expired), "{}", told(&report));
@@ -174,7 +159,7 @@ async fn the_tail_spans_files_and_follows_rotations() {
         // Sometimes several rotations lie between two looks.
         if i % 11 == 0 {
             while seen.last() < Some(&receipt.n) {
-                let lines = tokio::time::timeout(Duration::from_secs(60), tail.follow()).await.unwrap().unwrap();
+                let lines = tokio::time::timeout(Duration::from_mins(1), tail.follow()).await.unwrap().unwrap();
                 seen.extend(lines.iter().map(number));
             }
         }
@@ -191,18 +176,26 @@ async fn when_the_database_refuses_commits_fail_and_recover() {
     let (audit, db) = (place.open().await, place.db().await);
     let sql = |text: &'static str| {
         let db = db.clone();
-        async move { db.write(move |tx| tx.execute(text, &[]).map_err(db::Error::from)).await.unwrap() }
+        async move { db.write(move |tx| tx.execute(text, &[])).await.unwrap() }
     };
     let receipt = audit.commit(act("before")).await.unwrap();
     sql("ALTER TABLE audit_heads RENAME TO audit_heads_away").await;
     let refused = audit.commit(act("refused")).await.unwrap_err();
     assert!(refused.to_string().contains("database"), "{refused}");
     assert!(audit.health().unwrap_err().contains("database"));
+    let length = || fs::metadata(place.directory().join("audit.log")).unwrap().len();
+    let before = length();
+    for _ in 0..50 {
+        assert!(audit.commit(act(&"refused".repeat(50))).await.is_err());
+    }
+    let grown = length() - before;
+    assert!(grown < 10 * 700, "most of fifty refused changes leave no line: {grown} bytes");
     sql("ALTER TABLE audit_heads_away RENAME TO audit_heads").await;
     eventually("the head is recorded by itself", || audit.health().is_ok()).await;
     let after = audit.commit(act("after")).await.unwrap();
     // The refused line stays: its head may have been recorded although the answer said otherwise.
-    assert_eq!(after.n, receipt.n + 2);
+    assert!(after.n >= receipt.n + 2);
+    assert_eq!(place.lines()[&(receipt.n + 1)]["name"], "refused");
     // Somebody else with a copy of this log is ahead of us.
     sql("UPDATE audit_heads SET n = n + 1000").await;
     let refused = audit.commit(act("overtaken")).await.unwrap_err();
@@ -225,7 +218,7 @@ async fn the_key_appears_in_no_debug_print_error_or_line() {
     drop(receipt);
     audit.close().await;
     text.extend(files(&place.directory()).into_iter().map(|(_, content)| content));
-    text += &format!("{:?}", verify(&place.directory(), &place.key(), &[]).unwrap());
+    text.push_str(&serde_json::to_string(&verify(&place.directory(), &place.key(), &[]).unwrap()).unwrap());
     assert!(text.contains("audit.key") && text.contains("\"kind\":\"intent\""));
     assert!(!text.to_lowercase().contains("c0ffee") && !text.contains("192, 255, 238"), "{text}");
     for (content, mode) in [(canary.as_str(), 0o604), (&canary[..60], 0o600)] {
