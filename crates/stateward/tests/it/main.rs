@@ -1,9 +1,15 @@
 //! The binary as its users meet it: one module per door. Rules that need no process are tested beside their code.
 
+mod audit;
 mod cli;
 mod cluster;
 mod config;
+mod malformed;
 mod mutual_tls;
+mod process;
 mod run;
+mod secrets;
 mod server;
+mod standalone;
+mod tls;
 mod token;

@@ -1,0 +1,135 @@
+//! `stateward audit` on the log of a real server.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use crate::run::stateward;
+use crate::server::{PATIENCE, Server, Start, status};
+
+fn verify(data: &Path) -> (i32, String) {
+    let Output { status, stdout, .. } =
+        stateward(&["audit", "verify", "--data-dir"]).arg(data).output().expect("run audit verify");
+    (status.code().expect("an exit code"), String::from_utf8(stdout).unwrap())
+}
+
+/// A server that did some things and was then stopped in good order.
+async fn history() -> Server {
+    let mut server = Start::new().serve();
+    let token = server.first_token();
+    for round in 0..5 {
+        for method in ["GET", "POST", "LOCK", "UNLOCK"] {
+            let request = server.request(method, &format!("/probe/a/round-{round}")).bearer_auth(&token);
+            assert_eq!(status(request).await, 200);
+        }
+        assert_eq!(status(server.request("GET", "/probe/a/b").bearer_auth("nonsense")).await, 401);
+    }
+    assert_eq!(verify(&server.data).0, 0, "also while the server runs");
+    server.process.stop(PATIENCE).unwrap();
+    assert_eq!(verify(&server.data).0, 0);
+    server
+}
+
+#[tokio::test]
+async fn every_change_to_any_line_is_found() {
+    let server = history().await;
+    let file = server.data.join("audit/audit.log");
+    let whole = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    assert!(lines.len() > 40, "{whole}");
+    let mut changes: Vec<(String, Vec<String>)> = Vec::new();
+    let copy = || lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let places = [0, 1, lines.len() / 2, lines.len() - 2, lines.len() - 1];
+    for at in places {
+        let mut edited = copy();
+        edited[at] = edited[at].replacen("\"time\":\"20", "\"time\":\"19", 1);
+        changes.push((format!("edit {at}"), edited));
+        let mut removed = copy();
+        removed.remove(at);
+        changes.push((format!("remove {at}"), removed));
+        let mut repeated = copy();
+        repeated.insert(at, lines[at].to_owned());
+        changes.push((format!("repeat {at}"), repeated));
+        if at + 1 < lines.len() {
+            let mut swapped = copy();
+            swapped.swap(at, at + 1);
+            changes.push((format!("swap {at}"), swapped));
+        }
+        if at > 0 {
+            changes.push((format!("cut off from {at}"), copy()[..at].to_vec()));
+        }
+    }
+    for (what, changed) in changes {
+        fs::write(&file, changed.join("\n") + "\n").unwrap();
+        let (code, text) = verify(&server.data);
+        assert_eq!(code, 7, "{what}: {text}");
+        assert!(text.contains("tampered: audit.log"), "{what}: {text}");
+    }
+    // A server does not start on such a log, until somebody has accepted it.
+    let mut refused = Start::on(server.data.clone()).spawn();
+    assert!(!refused.wait(PATIENCE).unwrap().success());
+    assert!(refused.log().contains("audit"), "{}", refused.log());
+    assert!(stateward(&["audit", "accept", "--data-dir"]).arg(&server.data).status().unwrap().success());
+    let (code, text) = verify(&server.data);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("a new segment"), "{text}");
+    Start::on(server.data.clone()).serve();
+}
+
+#[tokio::test]
+async fn a_torn_last_line_is_told_apart_from_tampering() {
+    let server = history().await;
+    let file = server.data.join("audit/audit.log");
+    let mut torn = fs::read(&file).unwrap();
+    torn.extend(br#"{"n":999,"time":"2026-"#);
+    fs::write(&file, torn).unwrap();
+    let (code, text) = verify(&server.data);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("half written at the end, as a crash leaves them"), "{text}");
+    drop(Start::on(server.data.clone()).serve());
+    let (code, text) = verify(&server.data);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("half-written bytes were cut off here"), "{text}");
+}
+
+#[tokio::test]
+async fn rotation_and_expiry_leave_checkpoints() {
+    let limits = |start: Start| start.flag("--audit-rotate-bytes", "4KiB").flag("--audit-keep", "2s");
+    let server = limits(Start::new()).serve();
+    let token = server.first_token();
+    let client = server.client();
+    let expired = || async {
+        for _ in 0..20 {
+            let request = server.request_by(&client, "POST", "/probe/a/b").bearer_auth(&token);
+            assert_eq!(status(request).await, 200);
+        }
+        verify(&server.data).1.contains("expired, covered by a checkpoint")
+    };
+    testbed::eventually(PATIENCE, expired).await;
+    let (code, text) = verify(&server.data);
+    assert_eq!(code, 0, "{text}");
+    // A file that goes without a checkpoint is another thing.
+    let rotated = fs::read_dir(server.data.join("audit")).unwrap().flatten().map(|entry| entry.path());
+    let mut rotated: Vec<_> = rotated.filter(|path| path.to_string_lossy().contains("/audit-0")).collect();
+    rotated.sort();
+    drop(server.process);
+    if let Some(newest) = rotated.last().filter(|path| path.exists()) {
+        fs::remove_file(newest).unwrap();
+        let (code, text) = verify(&server.data);
+        assert_eq!(code, 7, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn tail_shows_the_newest_lines() {
+    let server = history().await;
+    let Output { status, stdout, .. } =
+        stateward(&["audit", "tail", "--lines", "3", "--data-dir"]).arg(&server.data).output().unwrap();
+    assert!(status.success());
+    let text = String::from_utf8(stdout).unwrap();
+    let whole = fs::read_to_string(server.data.join("audit/audit.log")).unwrap();
+    let expected: Vec<&str> = whole.lines().rev().take(3).collect();
+    assert_eq!(text.lines().rev().collect::<Vec<_>>(), expected);
+    let nowhere = stateward(&["audit", "verify", "--data-dir", "/nowhere"]).output().unwrap();
+    assert_eq!(nowhere.status.code(), Some(3));
+}

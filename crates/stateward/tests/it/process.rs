@@ -1,0 +1,134 @@
+//! The process: one per data directory, loopback unless there is TLS, a graceful end.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::server::{PATIENCE, Start, answer, status};
+
+#[tokio::test]
+async fn a_second_process_on_the_data_directory_is_refused_until_the_first_has_ended() {
+    let mut first = Start::new().serve();
+    let mut second = Start::on(first.data.clone()).spawn();
+    assert!(!second.wait(PATIENCE).unwrap().success());
+    let log = second.log();
+    assert!(log.contains("is in use by process") && log.contains(&first.process.pid().to_string()), "{log}");
+    // Also after a kill that could clean nothing up.
+    first.process.kill();
+    Start::on(first.data.clone()).serve();
+}
+
+#[test]
+fn listening_where_others_can_reach_it_needs_tls() {
+    let mut refused = Start::new().flag("--listen", "0.0.0.0:0").spawn();
+    assert!(!refused.wait(PATIENCE).unwrap().success());
+    assert!(refused.log().contains("tls"), "{}", refused.log());
+    let server = Start::new().flag("--listen", "0.0.0.0:0").tls().serve();
+    assert!(server.url.starts_with("https://0.0.0.0:"), "{}", server.url);
+}
+
+#[tokio::test]
+async fn a_page_that_points_its_name_at_loopback_is_turned_away() {
+    let server = Start::new().flag("--allowed-hosts", "stateward.test").serve();
+    let get = |host: &str| status(server.request("GET", "/healthz").header("Host", host));
+    for host in ["localhost", "localhost:1234", "127.0.0.1", "127.0.0.2:80", "[::1]:80", "LOCALHOST", "stateward.test"] {
+        assert_eq!(get(host).await, 200, "{host}");
+    }
+    for host in ["evil.example", "localhost.evil.example", "evil.example:8642", "127.0.0.1.nip.example", "10.0.0.1"] {
+        let (status, text) = answer(server.request("GET", "/").header("Host", host)).await;
+        assert_eq!(status, 421, "{host}");
+        assert!(!text.contains(host), "{text}");
+    }
+    let mut raw = TcpStream::connect(server.address()).unwrap();
+    raw.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    raw.read_to_string(&mut text).unwrap();
+    assert!(text.contains(" 421 "), "no Host at all: {text}");
+}
+
+#[tokio::test]
+async fn requests_under_way_end_well_before_a_stop() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = Start::new().serve();
+        let token = server.first_token();
+        let mut request = TcpStream::connect(server.address()).unwrap();
+        request.set_read_timeout(Some(PATIENCE)).unwrap();
+        let head = format!(
+            "POST /probe/a/b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 10\r\n\r\n"
+        );
+        request.write_all(head.as_bytes()).unwrap();
+        request.write_all(b"12345").unwrap();
+        // The server has the head when it has asked for the token's row; a later request shows that it is past that.
+        assert_eq!(status(server.request("GET", "/healthz")).await, 200);
+        server.process.signal(signal);
+        testbed::eventually(PATIENCE, || async { TcpStream::connect(server.address()).is_err() }).await;
+        request.write_all(b"67890").unwrap();
+        let mut text = String::new();
+        request.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+        assert!(server.process.wait(PATIENCE).unwrap().success(), "{}", server.process.log());
+        assert!(server.process.log().contains("stopped"), "{}", server.process.log());
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_says_nothing_is_hung_up_on() {
+    let server = Start::new().flag("--limits-header-time", "1s").flag("--limits-idle-body-time", "1s").serve();
+    let token = server.first_token();
+    let post = format!("POST /probe/a/b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\nab");
+    for beginning in ["", "P", "PRI * HT", "GET / HT", "GET / HTTP/1.1\r\nHost: local", &post] {
+        let mut peer = TcpStream::connect(server.address()).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        peer.write_all(beginning.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let ended = peer.read_to_end(&mut answer);
+        let reset = ended.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset);
+        assert!(ended.is_ok() || reset, "still open after {beginning:?}: {ended:?}");
+        let text = String::from_utf8_lossy(&answer);
+        assert!(!text.starts_with("HTTP/1.1 5") && !text.starts_with("HTTP/1.1 2"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_separate_port_shows_metrics_to_loopback_without_a_token() {
+    let server = Start::new().flag("--metrics-listen", "127.0.0.1:0").serve();
+    let url = server.metrics_url();
+    let text = server.client().get(&url).send().await.unwrap().text().await.unwrap();
+    assert!(text.contains("stateward_audit_healthy 1") && text.ends_with("# EOF\n"), "{text}");
+    let ready = url.replace("/metrics", "/readyz?verbose");
+    let text = server.client().get(&ready).send().await.unwrap().text().await.unwrap();
+    assert_eq!(text, "[+] database ok\n[+] audit ok\n");
+    let other = url.replace("/metrics", "/api/v1/tokens");
+    assert_eq!(server.client().get(&other).send().await.unwrap().status().as_u16(), 404);
+    let rebound = server.client().get(&url).header("Host", "evil.example");
+    assert_eq!(status(rebound).await, 421);
+    assert_eq!(status(server.request("GET", "/metrics")).await, 401, "the main port asks who it is");
+    let mut refused = Start::new().flag("--metrics-listen", "0.0.0.0:0").spawn();
+    assert!(!refused.wait(PATIENCE).unwrap().success());
+}
+
+#[tokio::test]
+async fn the_status_page_and_unknown_paths_answer_without_a_token() {
+    let server = Start::new().serve();
+    let (status, page) = answer(server.request("GET", "/")).await;
+    assert_eq!(status, 200);
+    assert!(page.contains("Stateward") && page.contains("ready"), "{page}");
+    let (status, text) = answer(server.request("GET", "/nowhere")).await;
+    assert_eq!(status, 404);
+    assert!(text.contains("\"hint\""), "{text}");
+    let wrong = server.request("PROPFIND", "/api/v1/tokens").send().await.unwrap();
+    assert_eq!((wrong.status().as_u16(), wrong.headers()["allow"].to_str().unwrap()), (405, "GET,HEAD,POST"));
+    let probe = server.request("PROPFIND", "/probe/a/b").bearer_auth(server.first_token()).send().await.unwrap();
+    let allow = probe.headers()["allow"].to_str().unwrap();
+    assert_eq!((probe.status().as_u16(), allow), (405, "GET, HEAD, POST, LOCK, UNLOCK"));
+    let locked = server.request("LOCK", "/probe/a/b").bearer_auth(server.first_token()).send().await.unwrap();
+    assert!(!locked.headers().contains_key("allow"));
+    // The caller's request id is taken if it is one, and only then.
+    let id = "0192f0c1-2345-7abc-8def-0123456789ab";
+    let told = server.request("GET", "/healthz").header("X-Request-Id", id).send().await.unwrap();
+    assert_eq!(told.headers()["x-request-id"], id);
+    let told = server.request("GET", "/healthz").header("X-Request-Id", "mine").send().await.unwrap();
+    assert_ne!(told.headers()["x-request-id"], "mine");
+}
