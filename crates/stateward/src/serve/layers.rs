@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::header::{ALLOW, HOST};
+use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
@@ -95,10 +95,6 @@ pub(crate) async fn around(State(around): State<Around>, mut request: Request, n
     let mut response = REQUEST_ID.scope(id, handled).instrument(span.clone()).await;
     if let Ok(value) = HeaderValue::from_str(&id.to_string()) {
         response.headers_mut().insert(X_REQUEST_ID, value);
-    }
-    // A route whose fallback takes LOCK and UNLOCK gets the header on every such answer; it belongs to a 405 alone.
-    if response.status() != StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().remove(ALLOW);
     }
     let (status, time) = (response.status(), started.elapsed());
     span.in_scope(|| {

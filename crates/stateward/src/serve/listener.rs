@@ -1,6 +1,7 @@
 //! The accept loop: plain or TLS, HTTP/1.1 or h2, with a deadline for everything a silent peer could drag out, and a
 //! graceful stop.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use access::Certificates;
 use access::http::Peer;
 use axum::Router;
 use axum::body::Body;
+use http::StatusCode;
+use http::header::ALLOW;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -145,7 +148,16 @@ where
 {
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
-        routes.clone().oneshot(request.map(Body::new))
+        let routes = routes.clone();
+        async move {
+            let mut response = routes.oneshot(request.map(Body::new)).await?;
+            // A route whose fallback takes LOCK and UNLOCK gets this header on every such answer, outside of all layers;
+            // it belongs to a 405 alone.
+            if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+                response.headers_mut().remove(ALLOW);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let io = TokioIo::new(stream);
     if h2 {

@@ -66,7 +66,7 @@ async fn wrong_audience_expired_garbage_and_missing_tokens_are_401() {
     let broken = format!("{}x", &right[..right.len() - 5]);
     let wrong = [
         ("another audience", cluster.token_request(&namespace, "app", &["https://elsewhere.example"], 600).await),
-        ("expired", cluster.signed_token(&namespace, "app", &[AUDIENCE], -60).await),
+        ("expired", cluster.signed_token(&namespace, "app", &[AUDIENCE], -120).await),
         ("a broken signature", broken),
         ("garbage", "garbage".to_owned()),
     ];

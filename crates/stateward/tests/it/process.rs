@@ -22,10 +22,10 @@ async fn a_second_process_on_the_data_directory_is_refused_until_the_first_has_e
 
 #[test]
 fn listening_where_others_can_reach_it_needs_tls() {
-    let mut refused = Start::new().flag("--listen", "0.0.0.0:0").spawn();
+    let mut refused = Start::new().listen("0.0.0.0:0").spawn();
     assert!(!refused.wait(PATIENCE).unwrap().success());
     assert!(refused.log().contains("tls"), "{}", refused.log());
-    let server = Start::new().flag("--listen", "0.0.0.0:0").tls().serve();
+    let server = Start::new().listen("0.0.0.0:0").tls().serve();
     assert!(server.url.starts_with("https://0.0.0.0:"), "{}", server.url);
 }
 

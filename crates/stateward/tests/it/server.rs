@@ -15,6 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How a server is started.
 pub struct Start {
     pub data: PathBuf,
+    listen: &'static str,
     command: Command,
 }
 
@@ -35,9 +36,13 @@ impl Start {
     /// On a data directory that may have been used before.
     pub fn on(data: PathBuf) -> Start {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stateward"));
-        command.env_clear().args(["serve", "--listen", "127.0.0.1:0"]);
-        command.arg("--data-dir").arg(&data);
-        Start { data, command }
+        command.env_clear().arg("serve").arg("--data-dir").arg(&data);
+        Start { data, listen: "127.0.0.1:0", command }
+    }
+
+    pub fn listen(mut self, address: &'static str) -> Start {
+        self.listen = address;
+        self
     }
 
     pub fn flag(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Start {
@@ -68,6 +73,7 @@ impl Start {
     /// Starts the process without waiting for it.
     pub fn spawn(mut self) -> Process {
         let log = self.log();
+        self.command.args(["--listen", self.listen]);
         Process::spawn("stateward", &mut self.command, &log).expect("start stateward")
     }
 

@@ -124,9 +124,10 @@ async fn roles_hold_in_the_namespaces_of_their_pattern() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refused_at_once_by_every_process_on_the_database() {
-    let postgres = testbed::Postgres::shared().await;
+    let postgres = testbed::Postgres::shared().expect("PostgreSQL");
     let sqlite = scratch("shared").unwrap().join("shared.db");
-    let urls = [format!("sqlite:{}", sqlite.display()), postgres.create_database().await];
+    let database = postgres.create_database().expect("a database");
+    let urls = [format!("sqlite:{}", sqlite.display()), postgres.url(&database)];
     for url in urls {
         let servers: Vec<Server> = (0..2).map(|_| Start::new().variable("STATEWARD_DATABASE_URL", &url).serve()).collect();
         let admin = servers[0].first_token();

@@ -148,7 +148,8 @@ fn old_protocol_versions_are_refused() {
     let refused = with(&strict, &rustls::version::TLS12).unwrap_err();
     assert!(refused.contains("ProtocolVersion"), "{refused}");
     for version in [[3, 0], [3, 1], [3, 2]] {
-        assert_eq!(alert_for(&usual, version), Some(70), "protocol_version for {version:?}");
+        // protocol_version, or handshake_failure where nothing at all is in common.
+        assert!(matches!(alert_for(&usual, version), Some(70 | 40)), "{version:?}");
     }
 }
 
@@ -228,7 +229,7 @@ fn each_server_name_gets_its_certificate() {
         let found = shown(&server, &authority, name);
         match expected {
             Ok(pair) => assert_eq!(found.unwrap(), der(&pair.certificate_pem), "{name}"),
-            Err(()) => assert!(found.unwrap_err().contains("NotValidForName"), "{name} gets the default"),
+            Err(()) => assert!(found.as_ref().is_err_and(|error| error.contains("not valid for name")), "{name} gets the default: {found:?}"),
         }
     }
     let new = authority.server(&["a.test"]);
