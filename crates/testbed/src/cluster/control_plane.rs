@@ -169,7 +169,7 @@ impl ControlPlane {
         self.start_etcd()?;
         self.start_api_server()?;
         self.start_controller_manager()?;
-        // It gives up when the API server goes away while it starts.
+        // It gives up when the API server or etcd goes away while it starts: seen 0.2 s after its start.
         Part::supervise(&self.controller_manager);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::Process;
 
@@ -28,14 +28,12 @@ impl Part {
     /// Starts it if it does not run, and waits until `ready` says yes.
     pub(super) fn start(&self, ready: impl FnMut() -> bool) -> Result<()> {
         let mut process = self.process();
-        let running = process.as_mut().is_some_and(|process| process.ended().is_none());
-        if !running {
-            *process = Some(self.spawn()?);
-        }
-        match process.as_mut() {
-            Some(process) => process.wait_until(START_LIMIT, ready),
-            None => bail!("{} is not running", self.name),
-        }
+        let running = process.take().and_then(|mut running| running.ended().is_none().then_some(running));
+        let running = match running {
+            Some(running) => running,
+            None => self.spawn()?,
+        };
+        process.insert(running).wait_until(START_LIMIT, ready)
     }
 
     /// From now on starts it again whenever it ends by itself, as a kubelet would; a stopped one stays stopped.
