@@ -56,3 +56,34 @@ pub fn eventually<O: Outcome, F: Future<Output = O>>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_good_answer_is_returned() {
+        let asked = Cell::new(0);
+        let answer = eventually(Duration::from_mins(1), || async {
+            asked.set(asked.get() + 1);
+            (asked.get() == 3).then_some("third")
+        });
+        assert_eq!(answer.await, "third");
+        assert_eq!(asked.get(), 3);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "not yet")]
+    async fn the_last_reason_is_told_when_the_limit_has_passed() {
+        eventually(Duration::from_millis(10), || async { Err::<(), _>("not yet") }).await;
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "the question itself was not answered")]
+    async fn a_question_that_hangs_does_not_hang_the_test() {
+        eventually(Duration::from_millis(10), pending::<bool>).await;
+    }
+}

@@ -1,6 +1,7 @@
 //! What the API server was asked, by whom: its audit log, at the level Metadata.
 //!
-//! The control plane's own requests are not in it; the testbed's helpers are, as [`super::ADMIN`].
+//! The control plane's own requests are not in it, and so none of a ServiceAccount of `kube-system`; those of the
+//! testbed's helpers are, as [`super::ADMIN`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

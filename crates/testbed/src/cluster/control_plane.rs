@@ -3,6 +3,7 @@
 //! Everything here blocks; [`super::Cluster`] calls it from a thread that may.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -27,7 +28,7 @@ pub const AUDIENCE: &str = "stateward";
 /// The parts are declared in the order in which they are dropped, that is, stopped.
 #[derive(Debug)]
 pub(super) struct ControlPlane {
-    pub(super) controller_manager: Part,
+    pub(super) controller_manager: Arc<Part>,
     pub(super) api_server: Part,
     pub(super) etcd: Part,
     etcd_name: String,
@@ -146,11 +147,11 @@ impl ControlPlane {
             format!("--controllers={CONTROLLERS}"),
         ];
         Ok(ControlPlane {
-            controller_manager: Part::new(
+            controller_manager: Arc::new(Part::new(
                 "kube-controller-manager",
                 controller_manager.into(),
                 directory.path("controller-manager.log"),
-            ),
+            )),
             api_server: Part::new("kube-apiserver", api_server.into(), directory.path("api-server.log")),
             etcd: Part::new("etcd", etcd.into(), directory.path("etcd.log")),
             etcd_name: name,
@@ -167,7 +168,10 @@ impl ControlPlane {
     fn start_all(&self) -> Result<()> {
         self.start_etcd()?;
         self.start_api_server()?;
-        self.start_controller_manager()
+        self.start_controller_manager()?;
+        // It gives up when the API server or etcd goes away while it starts: seen 0.2 s after its start.
+        Part::supervise(&self.controller_manager);
+        Ok(())
     }
 
     /// Ready means that the etcd which answers is this one: another run may have taken the port in the last moment.
@@ -225,6 +229,13 @@ impl Waiter {
         let limit = Duration::from_secs(5);
         let answer = self.runtime.block_on(async { tokio::time::timeout(limit, question).await });
         matches!(answer, Ok(Ok(true)))
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        // Its supervisor may hold the last reference for a moment.
+        self.controller_manager.stop();
     }
 }
 

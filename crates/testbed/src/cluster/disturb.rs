@@ -1,6 +1,7 @@
 //! Stopping, restarting and compacting, for private clusters.
 //!
-//! A part is stopped as by a crash and comes back on the same port with the same data.
+//! A part is stopped as by a crash and comes back on the same port with the same data. The controller-manager comes back
+//! also by itself, unless it was stopped here.
 
 use std::sync::Arc;
 
@@ -69,7 +70,7 @@ impl Cluster {
     /// The process ids of what runs: controller-manager, API server, etcd.
     pub fn pids(&self) -> Vec<u32> {
         let plane = &self.plane;
-        [&plane.controller_manager, &plane.api_server, &plane.etcd].iter().filter_map(|part| part.pid()).collect()
+        [&*plane.controller_manager, &plane.api_server, &plane.etcd].iter().filter_map(|part| part.pid()).collect()
     }
 
     /// Where the cluster keeps its data and logs.

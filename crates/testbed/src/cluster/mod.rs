@@ -64,7 +64,9 @@ impl Cluster {
         &self.plane.url
     }
 
-    /// A client of the administrator (`system:masters`), for the runtime of the calling test only.
+    /// A client of the administrator (`system:masters`), for the runtime of the calling test only. It asks again after
+    /// 429, 503 and 504, as kube does by default; what must see them takes [`Kubeconfig::config`] with `default_retry`
+    /// off.
     pub fn client(&self) -> Client {
         self.plane.admin.client()
     }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::Process;
 
@@ -27,17 +27,29 @@ impl Part {
 
     /// Starts it if it does not run, and waits until `ready` says yes.
     pub(super) fn start(&self, ready: impl FnMut() -> bool) -> Result<()> {
-        let mut running = self.process();
-        if running.as_mut().is_none_or(|process| process.ended().is_some()) {
-            let program = crate::peer(self.name)?;
-            // The dead one is dropped first: it tells the reaper, which must not hold a pid that may be used again.
-            *running = None;
-            *running = Some(Process::spawn(self.name, Command::new(program).args(&self.arguments), &self.log)?);
-        }
-        match running.as_mut() {
-            Some(process) => process.wait_until(START_LIMIT, ready),
-            None => bail!("{} is not running", self.name),
-        }
+        let mut process = self.process();
+        let running = process.take().and_then(|mut running| running.ended().is_none().then_some(running));
+        let running = match running {
+            Some(running) => running,
+            None => self.spawn()?,
+        };
+        process.insert(running).wait_until(START_LIMIT, ready)
+    }
+
+    /// From now on starts it again whenever it ends by itself, as a kubelet would; a stopped one stays stopped.
+    pub(super) fn supervise(part: &Arc<Part>) {
+        let part = Arc::downgrade(part);
+        std::thread::spawn(move || {
+            while let Some(part) = part.upgrade() {
+                let mut process = part.process();
+                if process.as_mut().is_some_and(|process| process.ended().is_some()) {
+                    *process = part.spawn().ok();
+                }
+                drop(process);
+                drop(part);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
     }
 
     /// Ends it at once, as a crash would; etcd and the API server keep nothing that is lost by that.
@@ -51,6 +63,10 @@ impl Part {
 
     pub(super) fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    fn spawn(&self) -> Result<Process> {
+        Process::spawn(self.name, Command::new(crate::peer(self.name)?).args(&self.arguments), &self.log)
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {

@@ -55,7 +55,9 @@ async fn what_an_object_owns_is_collected_with_it() {
 #[tokio::test]
 async fn an_aggregated_role_gets_the_rules_of_the_roles_it_selects() {
     let cluster = Cluster::shared().await;
-    cluster.apply(AGGREGATED).await;
+    let manifests = testbed::process::scratch("manifests").expect("make a directory").join("roles.yaml");
+    std::fs::write(&manifests, AGGREGATED).expect("write the manifests");
+    cluster.apply_file(&manifests).await;
     let roles: Api<ClusterRole> = Api::all(cluster.client());
     let has_rules = |role: &ClusterRole| role.rules.as_ref().is_some_and(|rules| !rules.is_empty());
     let role = wait_for(&roles, "testbed-aggregate", LIMIT, has_rules).await;

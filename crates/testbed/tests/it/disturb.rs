@@ -7,6 +7,7 @@ use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, VersionMatch, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use testbed::{Cluster, eventually, wait_until_gone};
 
@@ -53,6 +54,15 @@ async fn garbage_stays_while_the_controller_manager_is_stopped_and_goes_when_it_
     }
     cluster.start_controller_manager().await;
     wait_until_gone(&maps, "kept", LIMIT).await;
+}
+
+#[tokio::test]
+async fn a_controller_manager_that_dies_by_itself_is_started_again() {
+    let cluster = Cluster::own().await;
+    let [first, ..] = cluster.pids()[..] else { panic!("nothing runs") };
+    let pid = Pid::from_raw(first.try_into().expect("a pid")).expect("a pid");
+    kill_process(pid, Signal::KILL).expect("kill the controller-manager");
+    eventually(LIMIT, || async { cluster.pids().len() == 3 && cluster.pids()[0] != first }).await;
 }
 
 #[tokio::test]
