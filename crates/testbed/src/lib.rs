@@ -10,8 +10,12 @@
 pub mod process;
 
 mod peers;
+mod postgres;
 mod scale;
+mod toxiproxy;
 
 pub use peers::{peer, peers_root};
+pub use postgres::Postgres;
 pub use process::Process;
 pub use scale::{Scale, scale, seed};
+pub use toxiproxy::{Direction, Proxy, Toxiproxy};
