@@ -55,14 +55,14 @@ impl Db {
             Config::Postgres(config) => Inner::Postgres(Postgres::open(&config)?),
         };
         let db = Db { inner: Arc::new(inner) };
-        db.bare(migrate::bootstrap).await?;
+        db.own(Mode::Bare, migrate::bootstrap).await?;
         Ok(db)
     }
 
     /// Applies the steps that are missing, set by set. Safe to repeat, and to run in several processes at once.
     pub async fn migrate(&self, sets: &[Migrations]) -> Result<(), Error> {
         for &set in sets {
-            while self.bare(move |tx| migrate::advance(tx, set)).await? == Progress::Applied {
+            while self.own(Mode::Migrate, move |tx| migrate::advance(tx, set)).await? == Progress::Applied {
                 tracing::info!(set = set.set, "applied a migration step");
                 Step::MigrationBetweenSteps.hit();
             }
@@ -112,7 +112,7 @@ impl Db {
     pub async fn took_place(&self, operation: &OperationId) -> Result<bool, Error> {
         let operation = operation.clone();
         // The row is inserted only to meet the other one, if there is one: the error rolls it back.
-        let probe = self.bare(move |tx| {
+        let probe = self.own(Mode::Bare, move |tx| {
             let inserted = tx.execute(INSERT, params![operation.as_str(), now(), "probe"])?;
             Err::<(), _>(Probe::TookPlace(inserted == 0))
         });
@@ -155,14 +155,15 @@ impl Db {
         }
     }
 
-    async fn bare<T, E, F>(&self, body: F) -> Result<T, E>
+    /// A transaction of this crate's own.
+    async fn own<T, E, F>(&self, mode: Mode, body: F) -> Result<T, E>
     where
         F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
         T: Send + 'static,
         E: From<Error> + Send + 'static,
     {
         let (job, answer) = job(body);
-        done(self.submit(Mode::Bare, job, answer).await?)
+        done(self.submit(mode, job, answer).await?)
     }
 
     async fn submit<T, E: From<Error>>(

@@ -19,6 +19,8 @@ pub(crate) enum Mode {
     /// A write of this crate's own that may safely be repeated after it took place; sees what others committed
     /// in the meantime.
     Bare,
+    /// Like `Bare`, but its statements may take long.
+    Migrate,
 }
 
 /// What is to become of the transaction after the closure.

@@ -66,8 +66,8 @@ impl Keep {
     /// Longer than any call can take, or than anybody repeats one.
     pub(crate) fn for_(self) -> Duration {
         match self {
-            Keep::Briefly => Duration::from_secs(60 * 60),
-            Keep::Long => Duration::from_secs(24 * 60 * 60),
+            Keep::Briefly => Duration::from_hours(1),
+            Keep::Long => Duration::from_hours(24),
         }
     }
 }

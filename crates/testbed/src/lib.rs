@@ -42,7 +42,9 @@ pub mod process;
 mod cluster;
 mod eventually;
 mod peers;
+mod postgres;
 mod scale;
+mod toxiproxy;
 
 pub use cluster::{
     ADMIN, AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Grant, Kubeconfig, STATIC_TOKEN_GROUP, Scope,
@@ -50,5 +52,7 @@ pub use cluster::{
 };
 pub use eventually::{Outcome, eventually};
 pub use peers::{peer, peers_root};
+pub use postgres::Postgres;
 pub use process::Process;
 pub use scale::{Scale, scale, seed};
+pub use toxiproxy::{Direction, Proxy, Toxiproxy};

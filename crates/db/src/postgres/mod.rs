@@ -1,36 +1,158 @@
-//! The engine on a server; its door is [`Postgres::submit`]. Not there yet: opening it says so.
+//! The engine on a server: a pool of connections, one per transaction.
+//!
+//! Its door is [`Postgres::submit`]. Each call has a deadline; what failed before COMMIT was sent is repeated within it,
+//! and a COMMIT without an answer is found out about (see [`settle`]), never guessed.
 
-use crate::job::{End, Job, Mode};
-use crate::tx::Fault;
-use crate::{Engine, Error, PostgresConfig, Row, Value};
+mod attempt;
+mod connect;
+mod faults;
+mod session;
+mod settle;
 
-pub(crate) struct Postgres;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-/// One connection inside a transaction.
-pub(crate) struct Session;
+use deadpool_postgres::Pool;
 
-impl Postgres {
-    pub(crate) fn open(_config: &PostgresConfig) -> Result<Postgres, Error> {
-        Err(Error::Open { engine: Engine::Postgres, reason: "not supported yet".to_owned() })
-    }
+pub(crate) use session::Session;
 
-    pub(crate) fn submit(&self, _mode: Mode, job: Box<dyn Job>) {
-        job.answer(End::Failed(Error::Closed));
-    }
+use crate::job::{End, Job, Mode, job};
+use crate::operation::{Keep, SWEEP, WRITES_PER_SWEEP, swept_before};
+use crate::tx::Failure;
+use crate::{Error, OperationId, PostgresConfig, params};
+use attempt::Attempt;
 
-    pub(crate) async fn close(&self) {}
+/// A migration may rewrite a table; nothing else may take this long.
+const MIGRATION: Duration = Duration::from_mins(10);
+
+#[derive(Clone)]
+pub(crate) struct Postgres {
+    pool: Pool,
+    /// Makes connections for questions about lost ones.
+    fresh: Pool,
+    limits: Limits,
+    unswept: Arc<AtomicU32>,
 }
 
-impl Session {
-    pub(crate) fn execute(&self, _sql: &str, _params: &[Value]) -> Result<u64, Fault> {
-        Err(Fault::last(Error::Closed))
+/// How long to wait for what.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// A whole call.
+    call: Duration,
+    /// One statement: less than the call, so that there is time for another connection when this one hangs.
+    statement: Duration,
+    /// The first statement on a connection from the pool, which is answered at once if the connection is alive.
+    begin: Duration,
+    /// Making a connection.
+    connect: Duration,
+}
+
+impl Limits {
+    fn new(deadline: Duration) -> Limits {
+        let connect = (deadline / 2).min(Duration::from_secs(5));
+        Limits { call: deadline, statement: deadline / 2, begin: deadline / 4, connect }
+    }
+}
+
+impl Postgres {
+    /// Connects to nothing yet.
+    pub(crate) fn open(config: &PostgresConfig) -> Result<Postgres, Error> {
+        let limits = Limits::new(config.deadline);
+        let pool = connect::pool(config, limits)?;
+        let fresh = connect::pool(config, limits)?;
+        Ok(Postgres { pool, fresh, limits, unswept: Arc::default() })
     }
 
-    pub(crate) fn query(&self, _sql: &str, _params: &[Value]) -> Result<Vec<Row>, Fault> {
-        Err(Fault::last(Error::Closed))
+    /// Carries the job out, or answers it with an error, on a task of its own: a caller who stops waiting does not
+    /// leave a connection in the middle of a transaction.
+    pub(crate) fn submit(&self, mode: Mode, job: Box<dyn Job>) {
+        let postgres = self.clone();
+        tokio::spawn(async move {
+            let write = matches!(mode, Mode::Write(..));
+            if let Some((job, end)) = postgres.drive(mode, job).await {
+                job.answer(end);
+            }
+            if write {
+                postgres.sweep_now_and_then();
+            }
+        });
     }
 
-    pub(crate) fn batch(&self, _sql: &str) -> Result<(), Fault> {
-        Err(Fault::last(Error::Closed))
+    pub(crate) async fn close(&self) {
+        self.pool.close();
+        // What was begun ends within its deadline; connections are dropped as they come back.
+        let give_up = Instant::now() + self.limits.call;
+        while self.pool.status().size > 0 && Instant::now() < give_up {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.fresh.close();
     }
+
+    /// Repeats until the job has an end. `None` when the job itself was lost with its thread.
+    async fn drive(&self, mode: Mode, mut job: Box<dyn Job>) -> Option<(Box<dyn Job>, End)> {
+        let give_up = Instant::now() + self.limits.call;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let (returned, attempt) = attempt::run(self, &mode, job, give_up).await?;
+            job = returned;
+            let failure = match attempt {
+                Attempt::Over(end) => return Some((job, end)),
+                Attempt::Again(failure) => failure,
+                Attempt::Unknown(backend) => match &mode {
+                    Mode::Write(operation, _) => match settle::took_place(self, operation, &backend).await {
+                        Ok(true) => return Some((job, End::Finished)),
+                        // It never will: the same operation may be tried again.
+                        Ok(false) => Failure::Lost("the connection was lost during COMMIT".to_owned()),
+                        Err(error) => return Some((job, unknown(operation, &error))),
+                    },
+                    // These look at what is there before they do anything, so that they may be repeated.
+                    Mode::Read | Mode::Bare | Mode::Migrate => {
+                        Failure::Lost("the connection was lost during COMMIT".to_owned())
+                    }
+                },
+            };
+            let pause = pause(attempts);
+            if Instant::now() + pause >= give_up {
+                let error = match failure {
+                    Failure::Lost(reason) => Error::Unavailable { reason },
+                    Failure::Conflict | Failure::Final => Error::Conflict { attempts },
+                };
+                return Some((job, End::Failed(error)));
+            }
+            tracing::debug!(attempts, ?failure, "repeating a transaction");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn sweep_now_and_then(&self) {
+        if self.unswept.fetch_add(1, Ordering::Relaxed) + 1 < WRITES_PER_SWEEP {
+            return;
+        }
+        self.unswept.store(0, Ordering::Relaxed);
+        let (job, answer) = job(|tx| {
+            for keep in [Keep::Briefly, Keep::Long] {
+                tx.execute(SWEEP, params![keep.state(), swept_before(keep)])?;
+            }
+            Ok::<_, Error>(())
+        });
+        self.submit(Mode::Bare, job);
+        tokio::spawn(async move {
+            if let Ok(Err(error)) = answer.await {
+                tracing::warn!(%error, "failed to sweep old operations; trying again later");
+            }
+        });
+    }
+}
+
+fn unknown(operation: &OperationId, error: &Error) -> End {
+    tracing::warn!(%operation, %error, "failed to find out whether a COMMIT took place");
+    End::Failed(Error::UnknownOutcome { operation: operation.clone() })
+}
+
+/// Grows to half a second; random, so that two transactions do not meet again.
+fn pause(attempts: u32) -> Duration {
+    let most = 4_u64 << attempts.min(7);
+    Duration::from_millis(fastrand::u64(0..=most))
 }

@@ -64,7 +64,7 @@ impl Sqlite {
         let write = match mode {
             Mode::Read => return self.read(job).await,
             Mode::Write(operation, keep) => Some((operation, keep)),
-            Mode::Bare => None,
+            Mode::Bare | Mode::Migrate => None,
         };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(queue) = queue else {

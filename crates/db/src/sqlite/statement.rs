@@ -17,7 +17,7 @@ pub(crate) fn execute(connection: &Connection, sql: &str, params: &[Value]) -> R
 
 pub(crate) fn query(connection: &Connection, sql: &str, params: &[Value]) -> Result<Vec<Row>, Fault> {
     let mut statement = bound(connection, sql, params)?;
-    let columns: Arc<[String]> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Arc<[String]> = statement.column_names().map(str::to_owned).collect();
     let mut rows = statement.raw_query();
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(|error| fault(&error))? {
@@ -48,9 +48,10 @@ fn bound<'c>(connection: &'c Connection, sql: &str, params: &[Value]) -> Result<
         statement.raw_bind_parameter(index, value).map_err(|error| fault(&error))?;
     }
     // PostgreSQL refuses parameters that no placeholder uses.
-    match highest == params.len() {
-        true => Ok(statement),
-        false => Err(wrong(format!("it has {highest} placeholders but was given {} parameters", params.len()))),
+    if highest == params.len() {
+        Ok(statement)
+    } else {
+        Err(wrong(format!("it has {highest} placeholders but was given {} parameters", params.len())))
     }
 }
 

@@ -103,9 +103,10 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         }
         ends.push(end);
     }
-    let done = match group.iter().any(|order| order.write.is_some()) {
-        true => commit(connection),
-        false => statement::batch(connection, "COMMIT").map_err(|fault| fault.error),
+    let done = if group.iter().any(|order| order.write.is_some()) {
+        commit(connection)
+    } else {
+        statement::batch(connection, "COMMIT").map_err(|fault| fault.error)
     };
     match done {
         Ok(()) => Group::Committed(ends),
@@ -143,9 +144,9 @@ fn in_savepoint(connection: &Connection, order: &mut Order) -> Result<End, Fault
 }
 
 fn commit(connection: &Connection) -> Result<(), Error> {
-    Step::BeforeCommit.check().map_err(injected)?;
+    Step::BeforeCommit.check().map_err(|error| injected(&error))?;
     statement::batch(connection, "COMMIT").map_err(|fault| fault.error)?;
-    Step::AfterCommitBeforeAck.check().map_err(injected)
+    Step::AfterCommitBeforeAck.check().map_err(|error| injected(&error))
 }
 
 /// COMMIT failed. The log may nevertheless hold all of it, to be found by the next recovery, until something else
@@ -187,6 +188,6 @@ fn sweep(connection: &Connection) {
     }
 }
 
-fn injected(error: std::io::Error) -> Error {
+fn injected(error: &std::io::Error) -> Error {
     Error::Unavailable { reason: error.to_string() }
 }
