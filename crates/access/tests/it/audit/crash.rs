@@ -27,6 +27,7 @@ async fn child() {
     match role.as_str() {
         "writer" => write_for_ever(&place).await,
         "failing" => fail_to_sync(&place).await,
+        "traced" => write_a_few(&place).await,
         other => panic!("no role {other}"),
     }
 }
@@ -173,4 +174,54 @@ async fn fail_to_sync(place: &Place) {
         println!("acknowledged {} again", receipt.n);
     }
     audit.close().await;
+}
+
+async fn write_a_few(place: &Place) {
+    let audit = place.open().await;
+    for i in 0..TRACED {
+        let receipt = audit.commit(act(&format!("traced-{i}-"))).await.unwrap();
+        println!("acknowledged {} traced-{i}-", receipt.n);
+    }
+    audit.close().await;
+}
+
+const TRACED: usize = 8;
+
+#[tokio::test]
+async fn a_trace_shows_a_sync_between_each_line_and_its_acknowledgement() {
+    let place = small(Place::new("trace"));
+    let trace = place.root.join("trace");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-y", "-s", "4096", "-e", "trace=pwrite64,fdatasync,write", "-o"]).arg(&trace);
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "audit::crash::child", "--nocapture", "--test-threads=1"]);
+    command.env(ROLE, "traced").env(ROOT, &place.root);
+    let mut child = Process::spawn("strace", &mut command, &place.root.join("traced")).unwrap();
+    let status = child.wait(Duration::from_mins(2)).unwrap();
+    assert!(status.success(), "{}", child.log());
+    let trace = std::fs::read_to_string(trace).unwrap();
+    for i in 0..TRACED {
+        let name = format!("traced-{i}-");
+        assert!(is_synced_before_told(&trace, &name), "{name} was acknowledged before it was on disk");
+        // The same look at a trace without its syncs fails: it is the syncs that it sees.
+        let without: String = trace.split_inclusive('\n').filter(|line| !line.contains("fdatasync")).collect();
+        assert!(!is_synced_before_told(&without, &name));
+    }
+}
+
+/// Whether a sync of the log came back well after the line with this name was written and before it was acknowledged.
+fn is_synced_before_told(trace: &str, name: &str) -> bool {
+    let lines: Vec<&str> = trace.lines().collect();
+    let told = lines.iter().position(|line| line.contains("acknowledged") && line.contains(name)).unwrap();
+    let written = |line: &&str| line.contains("pwrite64(") && line.contains("audit.log>") && line.contains(name);
+    let written = lines[..told].iter().rposition(written).expect("the line is written before it is acknowledged");
+    let mut begun = Vec::new();
+    lines[written..told].iter().any(|line| {
+        // Calls of several threads interleave: the beginning and the end of one may be apart.
+        let thread = line.split(' ').next().unwrap_or_default();
+        if line.contains("fdatasync(") && line.contains("audit.log>") {
+            begun.push(thread);
+        }
+        line.contains("fdatasync") && line.ends_with("= 0") && begun.contains(&thread)
+    })
 }

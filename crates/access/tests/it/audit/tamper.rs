@@ -23,7 +23,10 @@ struct Specimen {
 
 impl Specimen {
     async fn grow(name: &str, entries: usize, rotate_bytes: u64) -> Specimen {
-        let place = Place::new(name).rotating_at(rotate_bytes);
+        Specimen::grow_at(Place::new(name).rotating_at(rotate_bytes), entries).await
+    }
+
+    async fn grow_at(place: Place, entries: usize) -> Specimen {
         let audit = place.open().await;
         for i in 0..entries {
             match i % 3 {
@@ -132,6 +135,39 @@ async fn every_change_at_every_position_is_found_and_named() {
         if at > 0 {
             let cut = with(&|lines| drop(lines.drain(..at)));
             specimen.finds(&format!("beginning before {at} cut off"), &cut, &[Fault::MissingFile, Fault::Removed]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_change_to_a_log_whose_beginning_expired_is_found() {
+    let specimen = Specimen::grow_at(Place::new("expired").rotating_at(2000).keeping(2), 40).await;
+    let original = &specimen.lines;
+    assert!(specimen.names.len() == 3 && !original[0].1.starts_with("{\"n\":1,"), "{:?}", specimen.names);
+    let found = |what: &str, at: usize, lines: &[(usize, String)]| {
+        assert!(specimen.check(lines).tampered(), "{what} {at}: not found");
+    };
+    for (at, (file, line)) in original.iter().enumerate() {
+        let changed = |text: String| {
+            let mut lines = original.clone();
+            lines[at].1 = text;
+            lines
+        };
+        found("edit", at, &changed(edited(line)));
+        found("new code", at, &changed(forged(line)));
+        found("garbage", at, &changed("garbage".to_owned()));
+        for (from, (_, other)) in original.iter().enumerate() {
+            let mut lines = original.clone();
+            lines.insert(at, (*file, other.clone()));
+            found("repeat before", at, &lines);
+            if from != at {
+                found("replacement of", at, &changed(other.clone()));
+            }
+        }
+        for through in at..original.len() {
+            let mut lines = original.clone();
+            lines.drain(at..=through);
+            found("removal from", at, &lines);
         }
     }
 }
