@@ -29,7 +29,8 @@ impl Refusal {
     pub fn hint(&self) -> String {
         match self {
             Refusal::Unauthenticated { .. } => {
-                "send a token as 'Authorization: Bearer TOKEN' or as the password of Basic, or a client certificate".into()
+                "send a token as 'Authorization: Bearer TOKEN' or as the password of Basic, or a client certificate"
+                    .into()
             }
             Refusal::Forbidden { action, .. } => match action.as_ref() {
                 Action::NonResource { verb, path } => {
@@ -38,7 +39,9 @@ impl Refusal {
                 Action::Resource { verb, group, resource, subresource, .. } => {
                     let slash = if subresource.is_some() { "/" } else { "" };
                     let subresource = subresource.unwrap_or_default();
-                    format!("ask for a role with the verb '{verb}' on '{resource}{slash}{subresource}' of the API group '{group}'")
+                    format!(
+                        "ask for a role with the verb '{verb}' on '{resource}{slash}{subresource}' of the API group '{group}'"
+                    )
                 }
             },
             Refusal::Unavailable { .. } | Refusal::Busy => "nothing was changed; try again in a few seconds".into(),

@@ -163,7 +163,9 @@ impl Gate {
                 Refusal::Unavailable { what: "authentication" }
             })?,
         };
-        identity.ok_or(Refusal::Unauthenticated { reason: "the token is unknown, expired, revoked or for another audience" })
+        identity.ok_or(Refusal::Unauthenticated {
+            reason: "the token is unknown, expired, revoked or for another audience",
+        })
     }
 
     /// May they? `Ok` is the only yes.

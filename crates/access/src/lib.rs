@@ -24,7 +24,7 @@ pub mod metrics;
 
 pub use action::Action;
 pub use authenticate::{
-    AuthorityError, Authorities, Certificates, ClientAuthority, FrontProxy, HeaderNames, Trust, cluster_authorities,
+    Authorities, AuthorityError, Certificates, ClientAuthority, FrontProxy, HeaderNames, Trust, cluster_authorities,
 };
 pub use authorize::roles::{Binding, Grant, GrantError, Pattern, ROLES, Role, Subject};
 pub use error::Refusal;

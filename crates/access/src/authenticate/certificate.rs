@@ -130,7 +130,8 @@ fn by_certificate(authority: &ClientAuthority, chain: &[CertificateDer<'static>]
     let subject = Subject::of(chain.first()?)?;
     let mut identity = Identity::new(Source::Certificate, subject.common_name);
     identity.groups = subject.organizations;
-    let fingerprint: String = digest(&SHA256, chain.first()?).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint: String =
+        digest(&SHA256, chain.first()?).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let credential = vec![format!("X509SHA256={fingerprint}")];
     identity.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), credential);
     admit(identity, authority.trust)
@@ -155,7 +156,8 @@ impl Subject {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let subject = parsed.subject();
         let common_name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
-        let organizations = subject.iter_organization().filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect();
+        let organizations =
+            subject.iter_organization().filter_map(|name| Some(name.as_str().ok()?.to_owned())).collect();
         Some(Subject { common_name, organizations })
     }
 }

@@ -9,14 +9,14 @@ pub(crate) mod token_review;
 use std::future::Future;
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::AUTHORIZATION;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use tokio::time::{sleep, timeout};
 use zeroize::Zeroizing;
 
-pub use certificate::{AuthorityError, Authorities, Certificates, ClientAuthority, Trust};
+pub use certificate::{Authorities, AuthorityError, Certificates, ClientAuthority, Trust};
 pub use cluster::cluster_authorities;
 pub use front_proxy::{FrontProxy, HeaderNames};
 
@@ -49,7 +49,9 @@ pub(crate) fn token(headers: &HeaderMap) -> Result<Option<Zeroizing<String>>, Re
     };
     let visible = token.bytes().all(|byte| byte.is_ascii_graphic());
     if token.is_empty() || token.len() > TOKEN_LIMIT || !visible {
-        return Err(Refusal::Unauthenticated { reason: "the token is empty, too long or has characters that no token has" });
+        return Err(Refusal::Unauthenticated {
+            reason: "the token is empty, too long or has characters that no token has",
+        });
     }
     Ok(Some(token))
 }

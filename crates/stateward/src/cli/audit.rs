@@ -105,7 +105,8 @@ async fn heads(
     let instance = read_instance(directory).with_context(|| format!("failed to read {}", directory.display()))?;
     let Some(instance) = instance else { return Ok(Vec::new()) };
     let mut heads = Vec::new();
-    let db = Db::open(database_config(settings)?).await.context("failed to open the database with the head of the log")?;
+    let db =
+        Db::open(database_config(settings)?).await.context("failed to open the database with the head of the log")?;
     db.migrate(access::MIGRATIONS).await.context("failed to read the database with the head of the log")?;
     heads.extend(read_head(&db, &instance).await?.map(|head| (Witness::Database, head)));
     db.close().await;

@@ -14,7 +14,8 @@ pub fn start(log: &Log, environment: &Environment) -> anyhow::Result<()> {
     let filter = EnvFilter::builder().parse(&log.level).context("failed to read log.level")?;
     // A line that cannot be written is lost. To complain about it would write to the same place, and panic there: a full
     // disk under the log must not stop the server.
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     let started = match log.format {
         LogFormat::Json => builder.json().try_init(),
         LogFormat::Auto if !terminal => builder.json().try_init(),

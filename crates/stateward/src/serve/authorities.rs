@@ -42,7 +42,9 @@ impl AuthoritySource {
                     authorities.clients.extend(found.clients);
                     authorities.front_proxies.extend(found.front_proxies);
                 }
-                Err(error) => tracing::warn!(%error, "client certificates of the cluster do not count until this is mended"),
+                Err(error) => {
+                    tracing::warn!(%error, "client certificates of the cluster do not count until this is mended")
+                }
             }
         }
         Ok(authorities)

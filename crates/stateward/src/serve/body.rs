@@ -66,9 +66,9 @@ impl Fields {
         debug_assert!(self.known.contains(&field));
         match self.fields.remove(field) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => convert(value)
-                .map(Some)
-                .ok_or_else(|| Problem::bad_request(format!("the field '{field}' is not {what}"), format!("make it {what}"))),
+            Some(value) => convert(value).map(Some).ok_or_else(|| {
+                Problem::bad_request(format!("the field '{field}' is not {what}"), format!("make it {what}"))
+            }),
         }
     }
 }

@@ -76,9 +76,13 @@ async fn configuration(settings: &Settings, environment: &Environment) -> Result
         && std::path::Path::new(SERVICE_ACCOUNT).join("token").exists();
     match (settings.cluster.in_cluster, inside) {
         (InCluster::On, false) => {
-            bail!("cluster.in_cluster is on, but there is no ServiceAccount at {SERVICE_ACCOUNT}: set it to auto or off")
+            bail!(
+                "cluster.in_cluster is on, but there is no ServiceAccount at {SERVICE_ACCOUNT}: set it to auto or off"
+            )
         }
-        (InCluster::On | InCluster::Auto, true) => Ok(Some(kube::Config::incluster().context("failed to find the cluster")?)),
+        (InCluster::On | InCluster::Auto, true) => {
+            Ok(Some(kube::Config::incluster().context("failed to find the cluster")?))
+        }
         (InCluster::Off, _) | (InCluster::Auto, false) => Ok(None),
     }
 }

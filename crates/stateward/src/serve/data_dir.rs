@@ -20,7 +20,8 @@ impl DataDir {
         let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
         created.with_context(|| format!("failed to create the data directory {}", path.display()))?;
         let lock_file = path.join("lock");
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock_file);
+        let options =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&lock_file);
         let mut lock = options.with_context(|| format!("failed to open {}", lock_file.display()))?;
         match lock.try_lock() {
             Ok(()) => {}

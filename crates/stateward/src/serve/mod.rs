@@ -75,11 +75,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     }
 
     let door = Door::new(gate, audit.clone());
-    let app = App {
-        tokens: cluster.is_none().then_some(tokens),
-        ready,
-        metrics: metrics.clone(),
-    };
+    let app = App { tokens: cluster.is_none().then_some(tokens), ready, metrics: metrics.clone() };
     let around = |hosts| Around {
         door: door.clone(),
         metrics: metrics.clone(),
@@ -155,7 +151,9 @@ fn stop_signal() -> Result<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
     let bound = TcpListener::bind(address).await;
-    bound.with_context(|| format!("failed to listen on {address}: is another server there? choose another with --listen"))
+    bound.with_context(|| {
+        format!("failed to listen on {address}: is another server there? choose another with --listen")
+    })
 }
 
 /// The database that the settings name: SQLite in the data directory unless they say otherwise.
@@ -236,4 +234,3 @@ async fn build_gate(
 pub(crate) fn say(text: &str) {
     println!("{text}");
 }
-

@@ -129,7 +129,9 @@ async fn a_certificate_of_the_cluster_is_an_identity_with_its_groups() {
     let (server, _) = server(cluster).await;
     let namespace = cluster.namespace("certificate").await;
     let group = format!("team-{namespace}");
-    cluster.grant(Scope::Namespace(&namespace), &[subject::group(&group)], &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    cluster
+        .grant(Scope::Namespace(&namespace), &[subject::group(&group)], &[rule(&["get"], &[PROBES], &["probes"])])
+        .await;
     let path = probe(&namespace);
     let by = |pair: Pair| status(server.request_by(&server.client_with(&pair), "GET", &path));
 
@@ -154,7 +156,9 @@ async fn system_masters_of_an_untrusted_authority_is_not_an_admin() {
     std::fs::write(&file, ordinary.certificate_pem()).unwrap();
     let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--tls-client-ca-file", &file);
     let server = start.serve();
-    cluster.grant(Scope::Namespace(&namespace), &[subject::user("jane")], &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    cluster
+        .grant(Scope::Namespace(&namespace), &[subject::user("jane")], &[rule(&["get"], &[PROBES], &["probes"])])
+        .await;
 
     let path = probe(&namespace);
     let by = |method: &'static str, pair: Pair| answer(server.request_by(&server.client_with(&pair), method, &path));
@@ -181,7 +185,9 @@ async fn a_front_proxy_vouches_for_callers_only_with_its_own_certificate() {
     let (server, _) = server(cluster).await;
     let namespace = cluster.namespace("proxy").await;
     let group = format!("team-{namespace}");
-    cluster.grant(Scope::Namespace(&namespace), &[subject::group(&group)], &[rule(&["get"], &[PROBES], &["probes"])]).await;
+    cluster
+        .grant(Scope::Namespace(&namespace), &[subject::group(&group)], &[rule(&["get"], &[PROBES], &["probes"])])
+        .await;
     let path = probe(&namespace);
     let as_jane = |client: &reqwest::Client| {
         let request = server.request_by(client, "GET", &path);
@@ -208,7 +214,8 @@ async fn a_start_with_overlapping_authorities_and_no_allowed_names_is_refused() 
     // Two files with the same authority: that they overlap shows only in what they hold.
     let (client, proxy) = (directory.join("client.crt"), directory.join("proxy.crt"));
     std::fs::write(&client, authority.certificate_pem()).unwrap();
-    std::fs::write(&proxy, Authority::new("another").certificate_pem().to_owned() + authority.certificate_pem()).unwrap();
+    std::fs::write(&proxy, Authority::new("another").certificate_pem().to_owned() + authority.certificate_pem())
+        .unwrap();
     let start = || Start::new().tls().flag("--tls-client-ca-file", &client).flag("--front-proxy-ca-file", &proxy);
     let mut process = start().spawn();
     let status = process.wait(PATIENCE).expect("the start is refused");

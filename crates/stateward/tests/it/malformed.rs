@@ -9,16 +9,110 @@ use testbed::{scale, seed};
 
 use crate::server::{Server, Start, status};
 
-const METHODS: &[&str] = &["GET", "POST", "PUT", "DELETE", "LOCK", "UNLOCK", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI", "get", "", "G E T", "\u{0}", "LÖCK", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"];
-const PATHS: &[&str] = &["/", "/healthz", "/readyz", "/readyz?verbose", "/metrics", "/api/v1/tokens", "/api/v1/tokens/x", "/probe/a/b", "/probe/a/b/c", "/probe//b", "/probe/%00/b", "/probe/%ff%fe/b", "/probe/%/b", "/probe/a/%2e%2e", "/../../etc/passwd", "/probe/A/b", "/probe/a/B_", "*", "http://evil.example/", "//", "/%", "/?%zz", "/probe/ä/ö", "", "/probe/a/b?x=\u{1}"];
+const METHODS: &[&str] = &[
+    "GET",
+    "POST",
+    "PUT",
+    "DELETE",
+    "LOCK",
+    "UNLOCK",
+    "HEAD",
+    "OPTIONS",
+    "PATCH",
+    "TRACE",
+    "CONNECT",
+    "PRI",
+    "get",
+    "",
+    "G E T",
+    "\u{0}",
+    "LÖCK",
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+];
+const PATHS: &[&str] = &[
+    "/",
+    "/healthz",
+    "/readyz",
+    "/readyz?verbose",
+    "/metrics",
+    "/api/v1/tokens",
+    "/api/v1/tokens/x",
+    "/probe/a/b",
+    "/probe/a/b/c",
+    "/probe//b",
+    "/probe/%00/b",
+    "/probe/%ff%fe/b",
+    "/probe/%/b",
+    "/probe/a/%2e%2e",
+    "/../../etc/passwd",
+    "/probe/A/b",
+    "/probe/a/B_",
+    "*",
+    "http://evil.example/",
+    "//",
+    "/%",
+    "/?%zz",
+    "/probe/ä/ö",
+    "",
+    "/probe/a/b?x=\u{1}",
+];
 const VERSIONS: &[&str] = &["HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "HTTP/9.9", "http/1.1", "HTP/1.1", "", "HTTP/1.1 x"];
 const HEADERS: &[&str] = &[
-    "Host: localhost", "Host: localhost\r\nHost: other", "Host:", "Host: [::1", "Host: a b", "Content-Length: 5", "Content-Length: -1", "Content-Length: 99999999999999999999999",
-    "Content-Length: 5\r\nContent-Length: 6", "Content-Length: abc", "Transfer-Encoding: chunked", "Transfer-Encoding: chunked, chunked", "Transfer-Encoding: gzip", "Transfer-Encoding: chunked\r\nContent-Length: 3",
-    "Expect: 100-continue", "Expect: nonsense", "Connection: close", "Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: !!", "Upgrade: websocket", "Content-Type: \u{7f}", "Authorization: Basic", "Authorization: Basic ====", "Authorization: Bearer",
-    "Authorization: Bearer \u{fffd}", "Authorization: Digest x", ": no name", "No colon", "Spaced : x", "X-\u{e9}: x", "X-Null: a\u{0}b", " Folded: x", "Range: bytes=9-1", "X-Request-Id: ' OR 1=1", "X-Remote-User: admin", "Accept-Encoding: *;q=nope", "Cookie: ;;;===",
+    "Host: localhost",
+    "Host: localhost\r\nHost: other",
+    "Host:",
+    "Host: [::1",
+    "Host: a b",
+    "Content-Length: 5",
+    "Content-Length: -1",
+    "Content-Length: 99999999999999999999999",
+    "Content-Length: 5\r\nContent-Length: 6",
+    "Content-Length: abc",
+    "Transfer-Encoding: chunked",
+    "Transfer-Encoding: chunked, chunked",
+    "Transfer-Encoding: gzip",
+    "Transfer-Encoding: chunked\r\nContent-Length: 3",
+    "Expect: 100-continue",
+    "Expect: nonsense",
+    "Connection: close",
+    "Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: !!",
+    "Upgrade: websocket",
+    "Content-Type: \u{7f}",
+    "Authorization: Basic",
+    "Authorization: Basic ====",
+    "Authorization: Bearer",
+    "Authorization: Bearer \u{fffd}",
+    "Authorization: Digest x",
+    ": no name",
+    "No colon",
+    "Spaced : x",
+    "X-\u{e9}: x",
+    "X-Null: a\u{0}b",
+    " Folded: x",
+    "Range: bytes=9-1",
+    "X-Request-Id: ' OR 1=1",
+    "X-Remote-User: admin",
+    "Accept-Encoding: *;q=nope",
+    "Cookie: ;;;===",
 ];
-const BODIES: &[&str] = &["", "{}", "{", "null", "[1,2", "\"\\ud800\"", "5\r\nhello\r\n0\r\n\r\n", "zz\r\nhello\r\n", "5\r\nhel", "ffffffffffffffff\r\nx", "-1\r\n\r\n", "0\r\nTrailer: \u{0}\r\n\r\n", "5;ext=\"\r\nhello\r\n0\r\n\r\n", "{\"name\":{}}", "{\"name\":\"\u{0}\"}", "{\"grants\":[[]]}"];
+const BODIES: &[&str] = &[
+    "",
+    "{}",
+    "{",
+    "null",
+    "[1,2",
+    "\"\\ud800\"",
+    "5\r\nhello\r\n0\r\n\r\n",
+    "zz\r\nhello\r\n",
+    "5\r\nhel",
+    "ffffffffffffffff\r\nx",
+    "-1\r\n\r\n",
+    "0\r\nTrailer: \u{0}\r\n\r\n",
+    "5;ext=\"\r\nhello\r\n0\r\n\r\n",
+    "{\"name\":{}}",
+    "{\"name\":\"\u{0}\"}",
+    "{\"grants\":[[]]}",
+];
 
 /// One request, put together from parts that are each wrong in their own way, sometimes cut, sometimes with noise.
 fn request(rng: &mut Rng, token: &str) -> Vec<u8> {
@@ -33,7 +127,12 @@ fn request(rng: &mut Rng, token: &str) -> Vec<u8> {
         return bytes;
     }
     let pick = |rng: &mut Rng, list: &[&'static str]| list[rng.usize(..list.len())];
-    let mut text = format!("{} {} {}\r\n", pick(rng, METHODS), pick(rng, PATHS), pick(rng, VERSIONS));
+    // Mostly one part is wrong: a request that is wrong everywhere gets no further than the first line.
+    let mut part = |list: &'static [&'static str], good: usize| {
+        let list = if rng.u8(..) < 180 { &list[..good] } else { list };
+        list[rng.usize(..list.len())]
+    };
+    let mut text = format!("{} {} {}\r\n", part(METHODS, 6), part(PATHS, 8), part(VERSIONS, 1));
     if rng.bool() {
         text.push_str("Host: localhost\r\n");
     }

@@ -33,7 +33,8 @@ fn listening_where_others_can_reach_it_needs_tls() {
 async fn a_page_that_points_its_name_at_loopback_is_turned_away() {
     let server = Start::new().flag("--allowed-hosts", "stateward.test").serve();
     let get = |host: &str| status(server.request("GET", "/healthz").header("Host", host));
-    for host in ["localhost", "localhost:1234", "127.0.0.1", "127.0.0.2:80", "[::1]:80", "LOCALHOST", "stateward.test"] {
+    for host in ["localhost", "localhost:1234", "127.0.0.1", "127.0.0.2:80", "[::1]:80", "LOCALHOST", "stateward.test"]
+    {
         assert_eq!(get(host).await, 200, "{host}");
     }
     for host in ["evil.example", "localhost.evil.example", "evil.example:8642", "127.0.0.1.nip.example", "10.0.0.1"] {
@@ -77,7 +78,9 @@ async fn requests_under_way_end_well_before_a_stop() {
 async fn a_peer_that_says_nothing_is_hung_up_on() {
     let server = Start::new().flag("--limits-header-time", "1s").flag("--limits-idle-body-time", "1s").serve();
     let token = server.first_token();
-    let post = format!("POST /probe/a/b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\nab");
+    let post = format!(
+        "POST /probe/a/b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 9\r\n\r\nab"
+    );
     for beginning in ["", "P", "PRI * HT", "GET / HT", "GET / HTTP/1.1\r\nHost: local", &post] {
         let mut peer = TcpStream::connect(server.address()).unwrap();
         peer.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

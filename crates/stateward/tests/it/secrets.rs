@@ -34,9 +34,34 @@ fn files(directory: &Path) -> Vec<(PathBuf, String)> {
 async fn send_everywhere(server: &Server, token: Option<&str>) {
     let both = format!("{CANARY}:{PASSWORD}");
     let headers = [
-        "Authorization", "Proxy-Authorization", "Cookie", "User-Agent", "Referer", "Origin", "X-Request-Id", "Traceparent", "Tracestate",
-        "Baggage", "X-Forwarded-For", "X-Forwarded-User", "Forwarded", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Canary", "X-Api-Key", "Accept",
-        "Accept-Language", "Content-Type", "If-Match", "If-None-Match", "Range", "Expect", "Host", "Via", "Content-Md5", "X-Vault-Token",
+        "Authorization",
+        "Proxy-Authorization",
+        "Cookie",
+        "User-Agent",
+        "Referer",
+        "Origin",
+        "X-Request-Id",
+        "Traceparent",
+        "Tracestate",
+        "Baggage",
+        "X-Forwarded-For",
+        "X-Forwarded-User",
+        "Forwarded",
+        "X-Remote-User",
+        "X-Remote-Group",
+        "X-Remote-Extra-Canary",
+        "X-Api-Key",
+        "Accept",
+        "Accept-Language",
+        "Content-Type",
+        "If-Match",
+        "If-None-Match",
+        "Range",
+        "Expect",
+        "Host",
+        "Via",
+        "Content-Md5",
+        "X-Vault-Token",
     ];
     let paths = ["/", "/metrics", "/readyz?verbose", "/api/v1/tokens", "/probe/a/b", "/nowhere"];
     let mut requests = Vec::new();
@@ -71,7 +96,12 @@ async fn send_everywhere(server: &Server, token: Option<&str>) {
             });
         }
     }
-    for path in [format!("/probe/{CANARY}_/b"), format!("/probe/a/{PASSWORD}_"), format!("/{CANARY}"), format!("/api/v1/tokens/{CANARY}")] {
+    for path in [
+        format!("/probe/{CANARY}_/b"),
+        format!("/probe/a/{PASSWORD}_"),
+        format!("/{CANARY}"),
+        format!("/api/v1/tokens/{CANARY}"),
+    ] {
         for method in ["GET", "DELETE", "LOCK"] {
             let request = server.request(method, &path);
             requests.push(match token {
@@ -142,7 +172,8 @@ struct SmallDisk(PathBuf);
 impl SmallDisk {
     fn new() -> SmallDisk {
         let path = scratch("disk").unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&path).status().unwrap();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&path).status().unwrap();
         assert!(mounted.success(), "mounting a tmpfs needs root");
         SmallDisk(path)
     }

@@ -89,7 +89,8 @@ async fn the_database_holds_hashes_and_never_a_token() {
 #[tokio::test]
 async fn roles_hold_in_the_namespaces_of_their_pattern() {
     let server = Start::new().serve();
-    let requests = [("GET", "a"), ("POST", "a"), ("UNLOCK", "a"), ("GET", "team-1"), ("POST", "team-1"), ("GET", "other")];
+    let requests =
+        [("GET", "a"), ("POST", "a"), ("UNLOCK", "a"), ("GET", "team-1"), ("POST", "team-1"), ("GET", "other")];
     let paths = ["/metrics", "/readyz?verbose", "/api/v1/tokens"];
     // Columns: the requests, then the paths.
     let table = [
@@ -129,7 +130,8 @@ async fn a_revoked_token_is_refused_at_once_by_every_process_on_the_database() {
     let database = postgres.create_database().expect("a database");
     let urls = [format!("sqlite:{}", sqlite.display()), postgres.url(&database)];
     for url in urls {
-        let servers: Vec<Server> = (0..2).map(|_| Start::new().variable("STATEWARD_DATABASE_URL", &url).serve()).collect();
+        let servers: Vec<Server> =
+            (0..2).map(|_| Start::new().variable("STATEWARD_DATABASE_URL", &url).serve()).collect();
         let admin = servers[0].first_token();
         assert!(!servers[1].data.join("first-token").exists(), "one first token for one database");
         for round in 0..5 {

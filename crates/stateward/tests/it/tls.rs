@@ -229,7 +229,10 @@ fn each_server_name_gets_its_certificate() {
         let found = shown(&server, &authority, name);
         match expected {
             Ok(pair) => assert_eq!(found.unwrap(), der(&pair.certificate_pem), "{name}"),
-            Err(()) => assert!(found.as_ref().is_err_and(|error| error.contains("not valid for name")), "{name} gets the default: {found:?}"),
+            Err(()) => assert!(
+                found.as_ref().is_err_and(|error| error.contains("not valid for name")),
+                "{name} gets the default: {found:?}"
+            ),
         }
     }
     let new = authority.server(&["a.test"]);
@@ -250,7 +253,8 @@ async fn a_self_signed_certificate_is_made_once_and_kept() {
     let file = server.data.join("tls/self-signed.crt");
     let first = fs::read(&file).unwrap();
     assert_eq!(answer(server.request("GET", "/healthz")).await.0, 200);
-    let mode = |path: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).unwrap().permissions()) & 0o777;
+    let mode =
+        |path: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).unwrap().permissions()) & 0o777;
     assert_eq!(mode(&server.data.join("tls/self-signed.key")), 0o600);
     let data = server.data.clone();
     drop(server);

@@ -56,10 +56,18 @@ fn finish(routes: Router, surroundings: Around) -> Router {
 }
 
 async fn not_found() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "there is nothing at this path", "see the documentation for the paths of this server")
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "there is nothing at this path",
+        "see the documentation for the paths of this server",
+    )
 }
 
 /// The answer to methods that a path does not have; axum adds the `Allow` header.
 async fn method_not_allowed() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not have that method", "see the Allow header of this answer")
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this path does not have that method",
+        "see the Allow header of this answer",
+    )
 }

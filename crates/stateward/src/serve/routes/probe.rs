@@ -86,7 +86,9 @@ impl Probes {
 }
 
 fn checked(key: Key) -> Result<Key, Problem> {
-    let wrong = |field: &str, what: &str| Problem::bad_request(format!("the {field} in the path is not {what}"), "use lower-case letters, digits and '-'");
+    let wrong = |field: &str, what: &str| {
+        Problem::bad_request(format!("the {field} in the path is not {what}"), "use lower-case letters, digits and '-'")
+    };
     if !is_dns_label(&key.0) {
         return Err(wrong("namespace", "a DNS label"));
     }

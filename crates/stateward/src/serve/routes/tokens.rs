@@ -20,9 +20,7 @@ const FIELDS: &[&str] = &["name", "user", "groups", "grants", "expires_in_second
 const LONGEST_LIFE: u64 = 100 * 366 * 24 * 3600;
 
 pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/api/v1/tokens", get(list).post(create))
-        .route("/api/v1/tokens/{id}", delete(revoke))
+    Router::new().route("/api/v1/tokens", get(list).post(create)).route("/api/v1/tokens/{id}", delete(revoke))
 }
 
 #[derive(Serialize)]
@@ -71,11 +69,7 @@ async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Proble
     Ok(Json(List { items: tokens.list().await.map_err(problem)? }).into_response())
 }
 
-async fn revoke(
-    State(app): State<App>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Response, Problem> {
+async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Result<Response, Problem> {
     let tokens = store(&app)?;
     let action = Action::on("delete", GROUP, "tokens");
     let action = match tokens.id_of(&id).await.map_err(problem)? {
@@ -108,9 +102,9 @@ fn new_token(fields: Result<Fields, Problem>, created_by: String) -> Result<NewT
         let seconds = i64::try_from(seconds.min(LONGEST_LIFE)).unwrap_or_default();
         Timestamp::now().checked_add(SignedDuration::from_secs(seconds))
     });
-    let expires_at = expires_at.transpose().map_err(|_| {
-        Problem::bad_request("the field 'expires_in_seconds' is out of range", "choose a shorter life")
-    })?;
+    let expires_at = expires_at
+        .transpose()
+        .map_err(|_| Problem::bad_request("the field 'expires_in_seconds' is out of range", "choose a shorter life"))?;
     let (user, groups) = (fields.text("user")?, fields.texts("groups")?);
     Ok(NewToken { name, user, groups, grants, expires_at, created_by })
 }

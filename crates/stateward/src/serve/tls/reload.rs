@@ -109,7 +109,8 @@ impl Loaded {
         let key = key.with_context(|| format!("{key_file} holds no PEM private key"))?;
         let names = if pair.names.is_empty() { names_in(&chain[0]) } else { pair.names.clone() };
         let key = CertifiedKey::from_der(chain, key, &provider());
-        let key = key.ok().with_context(|| format!("the key in {key_file} is not of the certificate in {cert_file}"))?;
+        let key =
+            key.ok().with_context(|| format!("the key in {key_file} is not of the certificate in {cert_file}"))?;
         ensure!(!key.cert.is_empty(), "{cert_file} holds no certificate");
         let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
         Ok(Loaded { files, key: Arc::new(key), names })
