@@ -32,13 +32,13 @@ struct Inner {
 #[derive(Debug)]
 enum Tokens {
     Static(TokenStore),
-    Review(TokenReviewer),
+    Review(Box<TokenReviewer>),
 }
 
 #[derive(Debug)]
 enum Decide {
     Roles(Vec<Binding>),
-    Review(AccessReviewer),
+    Review(Box<AccessReviewer>),
 }
 
 /// Who knows tokens.
@@ -107,19 +107,19 @@ impl Gate {
         let Settings { authentication_ttl, allow_ttl, deny_ttl, cache_entries, review_deadline } = settings;
         let tokens = match tokens {
             TokenAuthority::Static(store) => Tokens::Static(store),
-            TokenAuthority::Review { client, audiences } => Tokens::Review(TokenReviewer::new(
+            TokenAuthority::Review { client, audiences } => Tokens::Review(Box::new(TokenReviewer::new(
                 client,
                 audiences.into(),
                 review_deadline,
                 (authentication_ttl, cache_entries),
                 metrics.clone(),
-            )),
+            ))),
         };
         let decide = match authorizer {
             Authorizer::Roles(bindings) => Decide::Roles(bindings),
             Authorizer::Review { client } => {
                 let keep = Keep { allow: allow_ttl, deny: deny_ttl, entries: cache_entries };
-                Decide::Review(AccessReviewer::new(client, review_deadline, keep, metrics.clone()))
+                Decide::Review(Box::new(AccessReviewer::new(client, review_deadline, keep, metrics.clone())))
             }
         };
         Ok(Gate(Arc::new(Inner { tokens, authorities: ArcSwap::from_pointee(authorities), decide, metrics })))

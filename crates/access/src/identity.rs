@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn system_names_are_dropped_and_the_authenticated_group_is_added_once() {
-        let cases: &[(&str, &[&str], Option<&[&str]>)] = &[
+        type Groups = &'static [&'static str];
+        let cases: &[(&str, Groups, Option<Groups>)] = &[
             ("jane", &[], Some(&[AUTHENTICATED])),
             ("jane", &["dev"], Some(&["dev", AUTHENTICATED])),
             ("jane", &["dev", "system:masters"], Some(&["dev", AUTHENTICATED])),

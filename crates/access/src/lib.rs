@@ -34,3 +34,9 @@ pub use tokens::{NewToken, TokenError, TokenRecord, TokenStore, TokenText, prepa
 
 /// The tables of this crate, for `db.migrate`.
 pub const MIGRATIONS: &[db::Migrations] = &[tokens::MIGRATIONS, audit::MIGRATIONS];
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}

@@ -136,7 +136,7 @@ impl TokenStore {
         let hash = hash_of(text.reveal());
         let made = self.db.write(move |tx| -> Result<bool, TokenError> {
             let sql = "INSERT INTO access_bootstrap (id, at) VALUES (1, $1) ON CONFLICT (id) DO NOTHING";
-            if tx.execute(sql, &params![row.created_at.as_millisecond()])? == 0 {
+            if tx.execute(sql, params![row.created_at.as_millisecond()])? == 0 {
                 return Ok(false);
             }
             insert(tx, &row, &hash)?;
@@ -163,7 +163,7 @@ impl TokenStore {
     pub async fn id_of(&self, id_or_name: &str) -> Result<Option<String>, TokenError> {
         let wanted = id_or_name.to_owned();
         let sql = "SELECT id FROM access_tokens WHERE id = $1 OR name = $1";
-        let row = self.db.read(move |tx| tx.query_opt(sql, &params![wanted.as_str()]).map_err(TokenError::from));
+        let row = self.db.read(move |tx| tx.query_opt(sql, params![wanted.as_str()]).map_err(TokenError::from));
         row.await?.map(|row| Ok(row.get(0)?)).transpose()
     }
 
@@ -173,7 +173,7 @@ impl TokenStore {
         self.db
             .write(move |tx| {
                 let sql = format!("DELETE FROM access_tokens WHERE id = $1 OR name = $1 RETURNING {COLUMNS}");
-                let row = tx.query_opt(&sql, &params![wanted.as_str()])?;
+                let row = tx.query_opt(&sql, params![wanted.as_str()])?;
                 row.as_ref().map(record_of).ok_or(TokenError::NotFound)?
             })
             .await
@@ -185,7 +185,7 @@ impl TokenStore {
         let presented = hash_of(token);
         let row = self.db.read(move |tx| {
             let sql = format!("SELECT {COLUMNS}, hash FROM access_tokens WHERE id = $1");
-            let Some(row) = tx.query_opt(&sql, &params![id.as_str()])? else { return Ok(None) };
+            let Some(row) = tx.query_opt(&sql, params![id.as_str()])? else { return Ok(None) };
             Ok::<_, TokenError>(Some((record_of(&row)?, row.get::<Vec<u8>>(COLUMN_COUNT)?)))
         });
         let Some((record, kept)) = row.await? else { return Ok(None) };
@@ -231,7 +231,7 @@ pub fn prepare(new: NewToken) -> Result<(TokenRecord, TokenText), TokenError> {
     let mut id = [0; ID_BYTES];
     let mut secret = Zeroizing::new([0; SECRET_BYTES]);
     rand::fill(&mut id).and_then(|()| rand::fill(secret.as_mut_slice())).map_err(|_| TokenError::Random)?;
-    let id = hex(&id);
+    let id = crate::hex(&id);
     let text = Zeroizing::new(format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret.as_slice())));
     // Milliseconds are what the database keeps: the record must be the same when it is read back.
     let created_at = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
@@ -257,7 +257,7 @@ fn insert(tx: &mut Tx<'_>, record: &TokenRecord, hash: &[u8]) -> Result<(), Toke
     );
     let inserted = tx.execute(
         &sql,
-        &params![
+        params![
             record.id.as_str(),
             record.name.as_str(),
             record.user.as_str(),
@@ -295,10 +295,6 @@ fn id_of(token: &str) -> Option<&str> {
 
 fn hash_of(token: &str) -> Vec<u8> {
     digest(&SHA256, token.as_bytes()).as_ref().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_plain(name: &str) -> bool {

@@ -15,6 +15,21 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
+/// The logs that the database remembers beside this one. With a database of its own a server has one log, so that any
+/// other is one that was taken away whole.
+pub async fn other_logs(db: &Db, instance: Option<&str>) -> Result<Vec<String>, db::Error> {
+    let instance = instance.unwrap_or_default().to_owned();
+    let sql = "SELECT instance FROM audit_heads WHERE instance <> $1 ORDER BY instance";
+    db.read(move |tx| tx.query(sql, params![instance.as_str()])?.iter().map(|row| row.get(0)).collect()).await
+}
+
+/// Forgets the logs that [`other_logs`] finds: for an operator who has looked at it.
+pub async fn forget_other_logs(db: &Db, instance: &str) -> Result<(), db::Error> {
+    let instance = instance.to_owned();
+    let sql = "DELETE FROM audit_heads WHERE instance <> $1";
+    db.write(move |tx| tx.execute(sql, params![instance.as_str()]).map(|_| ())).await
+}
+
 /// The head of one instance, as the database remembers it.
 pub async fn read_head(db: &Db, instance: &str) -> Result<Option<Head>, db::Error> {
     let instance = instance.to_owned();

@@ -12,7 +12,8 @@ use std::path::Path;
 use aws_lc_rs::{hmac, rand};
 use zeroize::Zeroizing;
 
-use super::line::{hex, unhex};
+use super::line::unhex;
+use crate::hex;
 
 /// The key under which lines are chained.
 pub struct Key {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::Kind;
 use super::key::Key;
+use crate::hex;
 
 /// No line that the log writes is longer, newline included; the bounds of [`super::Entry`]'s fields see to it.
 pub(super) const MAX_LINE: usize = 8 * 1024;
@@ -62,11 +63,6 @@ impl FromStr for Mac {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not 64 lower-case hexadecimal digits")]
 pub struct NotHex;
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
-}
 
 pub(super) fn unhex(text: &[u8]) -> Option<[u8; 32]> {
     let digit = |c: u8| match c {

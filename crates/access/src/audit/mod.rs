@@ -38,7 +38,7 @@ pub use entry::{Entry, Kind, Outcome, Source, Value, What, Who};
 pub use error::{AuditUnavailable, Error};
 #[doc(hidden)]
 pub use failpoints::Step;
-pub use heads::{MIGRATIONS, read_head};
+pub use heads::{MIGRATIONS, forget_other_logs, other_logs, read_head};
 pub use key::Key;
 pub use lease::{HEAD_ANNOTATION, LeaseError, lease_name, publish_head_to_lease, read_head_from_lease};
 pub use line::{Head, Mac, NotHex};

@@ -21,11 +21,12 @@ use super::error::{Doing, Error};
 use super::failpoints::Step;
 use super::files::{self, CURRENT, INSTANCE, Lines, NEXT, Piece};
 use super::key::{self, Key};
-use super::line::{Head, Line, checkpoint, hex};
+use super::line::{Head, Line, checkpoint};
 use super::log::Log;
 use super::report::Finding;
 use super::verify::{Scan, scan};
 use super::{Config, Stats};
+use crate::hex;
 
 /// What to do with a log that was tampered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -130,8 +130,7 @@ fn by_certificate(authority: &ClientAuthority, chain: &[CertificateDer<'static>]
     let subject = Subject::of(chain.first()?)?;
     let mut identity = Identity::new(Source::Certificate, subject.common_name);
     identity.groups = subject.organizations;
-    let fingerprint: String =
-        digest(&SHA256, chain.first()?).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint = crate::hex(digest(&SHA256, chain.first()?).as_ref());
     let credential = vec![format!("X509SHA256={fingerprint}")];
     identity.extra.insert("authentication.kubernetes.io/credential-id".to_owned(), credential);
     admit(identity, authority.trust)

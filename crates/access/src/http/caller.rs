@@ -78,7 +78,7 @@ impl Caller {
         let id = RequestId::current();
         let task = async move {
             let audit = &caller.door.audit;
-            let intent = caller.located(Entry::intent(caller.who(), what(&action)), &action);
+            let intent = Caller::located(Entry::intent(caller.who(), what(&action)), &action);
             let receipt = audit.commit(intent).await.map_err(|_| {
                 Problem::unavailable("the audit log cannot be written, so nothing may be changed; nothing was changed")
             })?;
@@ -87,7 +87,7 @@ impl Caller {
                 Ok(_) => Outcome::Done,
                 Err(problem) => Outcome::Failed(class(problem.status)),
             };
-            let act = caller.located(Entry::act(caller.who(), what(&action), outcome), &action).after(&receipt);
+            let act = Caller::located(Entry::act(caller.who(), what(&action), outcome), &action).after(&receipt);
             if audit.commit(act).await.is_err() && result.is_ok() {
                 return Err(Problem::new(
                     StatusCode::SERVICE_UNAVAILABLE,
@@ -115,7 +115,7 @@ impl Caller {
             Err(Refusal::Forbidden { .. }) => Outcome::Denied,
             Err(_) => Outcome::Failed("unavailable"),
         };
-        self.located(Entry::decision(self.who(), what(action), outcome), action)
+        Caller::located(Entry::decision(self.who(), what(action), outcome), action)
     }
 
     fn who(&self) -> Who {
@@ -126,7 +126,7 @@ impl Caller {
         }
     }
 
-    fn located(&self, mut entry: Entry, action: &Action) -> Entry {
+    fn located(mut entry: Entry, action: &Action) -> Entry {
         if let Action::Resource { namespace, name, .. } = action {
             if let Some(namespace) = namespace {
                 entry = entry.namespace(namespace);

@@ -1,5 +1,7 @@
 //! `stateward audit`: reads the audit log on the machine that keeps it.
 
+use std::fmt::Write as _;
+
 use access::audit::{self, Audit as Log, Key, Report, Tail, Witness, read_head, read_instance, verify};
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -11,7 +13,7 @@ use super::output::{self, Format};
 use crate::config::{Environment, Settings, resolve};
 use crate::serve::cluster::Cluster;
 use crate::serve::data_dir::DataDir;
-use crate::serve::{audit_config, database_config};
+use crate::serve::{audit_config, database_config, missing_log};
 
 /// Check and read the audit log
 #[derive(Args)]
@@ -78,23 +80,25 @@ impl Verify {
     async fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let settings = resolve(&self.keys.0, environment).settings()?;
         let audit::Config { directory, key_file, .. } = existing(&settings)?;
+        // Before the key: a log that is gone may have taken its key along.
+        let heads = heads(&settings, environment, &directory).await?;
         let key = Key::load(&key_file).with_context(|| format!("failed to read {}", key_file.display()))?;
         let key = key.ok_or_else(|| {
             let message = format!("there is no key at {}", key_file.display());
             Failure::new(Exit::NotFound, message, "name the key of this log with --audit-key-file")
         })?;
-        let heads = heads(&settings, environment, &directory).await?;
         let reported = directory.clone();
         let report = tokio::task::spawn_blocking(move || verify(&reported, &key, &heads)).await?;
         let report = report.with_context(|| format!("failed to read the log in {}", directory.display()))?;
         output::show(self.output, &report, || summary(&report))?;
         if report.tampered() {
-            let hint = "keep a copy as evidence; `stateward audit accept` sets the log aside and begins a new one";
-            return Err(Failure::new(Exit::Unverified, "the audit log is not what was written", hint).into());
+            return Err(Failure::new(Exit::Unverified, "the audit log is not what was written", EVIDENCE).into());
         }
         Ok(())
     }
 }
+
+const EVIDENCE: &str = "keep a copy as evidence; `stateward audit accept` sets the log aside and begins a new one";
 
 /// What is remembered outside the log: taken before the log is read, so that a living writer is never ahead of it.
 async fn heads(
@@ -103,11 +107,15 @@ async fn heads(
     directory: &std::path::Path,
 ) -> anyhow::Result<Vec<(Witness, audit::Head)>> {
     let instance = read_instance(directory).with_context(|| format!("failed to read {}", directory.display()))?;
-    let Some(instance) = instance else { return Ok(Vec::new()) };
     let mut heads = Vec::new();
     let db =
         Db::open(database_config(settings)?).await.context("failed to open the database with the head of the log")?;
     db.migrate(access::MIGRATIONS).await.context("failed to read the database with the head of the log")?;
+    if let Some(log) = missing_log(settings, &db, instance.as_deref()).await? {
+        let message = format!("the database remembers an audit log {log} that is not in {}", directory.display());
+        return Err(Failure::new(Exit::Unverified, message, EVIDENCE).into());
+    }
+    let Some(instance) = instance else { return Ok(heads) };
     heads.extend(read_head(&db, &instance).await?.map(|head| (Witness::Database, head)));
     db.close().await;
     if let Some(cluster) = Cluster::connect(settings, environment).await? {
@@ -121,11 +129,11 @@ fn summary(report: &Report) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let mark = if finding.fault.is_tampering() { "tampered" } else { "note" };
-        text.push_str(&format!("{mark}: {finding}\n"));
+        let _ = writeln!(text, "{mark}: {finding}");
     }
     let verdict = if report.tampered() { "NOT what was written" } else { "as it was written" };
     let (files, lines) = (report.files, report.lines);
-    text.push_str(&format!("{lines} lines in {files} files: {verdict}\n"));
+    let _ = writeln!(text, "{lines} lines in {files} files: {verdict}");
     text
 }
 
@@ -151,12 +159,14 @@ impl TailLines {
 impl Accept {
     async fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let settings = resolve(&self.keys.0, environment).settings()?;
-        existing(&settings)?;
         let _data = DataDir::open(&settings.data_dir)?;
         let db = Db::open(database_config(&settings)?).await.context("failed to open the database")?;
         db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
         let log = Log::open_after_tampering(audit_config(&settings), db.clone()).await;
         let log = log.context("failed to begin a new log")?;
+        if settings.database.url.is_none() {
+            audit::forget_other_logs(&db, log.instance()).await.context("failed to forget the old log")?;
+        }
         log.close().await;
         db.close().await;
         output::talk(format_args!("a new segment has begun; `stateward audit verify` shows it"));
@@ -166,7 +176,8 @@ impl Accept {
 
 fn existing(settings: &Settings) -> Result<audit::Config, Failure> {
     let config = audit_config(settings);
-    if config.directory.is_dir() {
+    // A server that ever ran has one of them; who took the log away has left the other.
+    if config.directory.is_dir() || settings.data_dir.join("stateward.db").exists() {
         return Ok(config);
     }
     let message = format!("there is no audit log in {}", config.directory.display());

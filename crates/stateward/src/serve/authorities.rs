@@ -35,7 +35,7 @@ impl AuthoritySource {
     /// The authorities as they are now. A cluster that cannot be asked is left out and tried again: its tokens are
     /// refused all the same, and a file that is wrong must not wait behind it.
     pub(crate) async fn load(&self) -> Result<Authorities> {
-        let mut authorities = self.from_files()?;
+        let mut authorities = self.in_files()?;
         if let Some(cluster) = &self.cluster {
             match cluster_authorities(cluster.client(), self.settings.access.review_deadline).await {
                 Ok(found) => {
@@ -43,7 +43,7 @@ impl AuthoritySource {
                     authorities.front_proxies.extend(found.front_proxies);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "client certificates of the cluster do not count until this is mended")
+                    tracing::warn!(%error, "client certificates of the cluster do not count until this is mended");
                 }
             }
         }
@@ -61,7 +61,7 @@ impl AuthoritySource {
         }
     }
 
-    fn from_files(&self) -> Result<Authorities> {
+    fn in_files(&self) -> Result<Authorities> {
         let mut authorities = Authorities::default();
         let tls = &self.settings.tls;
         if let Some(file) = &tls.client_ca_file {

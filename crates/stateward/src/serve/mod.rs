@@ -82,10 +82,8 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         hosts: Arc::new(hosts),
         idle_body_time: settings.limits.idle_body_time,
     };
-    let hosts = match address.ip().is_loopback() {
-        true => Hosts::Only(settings.allowed_hosts.clone()),
-        false => Hosts::Any,
-    };
+    let loopback = address.ip().is_loopback();
+    let hosts = if loopback { Hosts::Only(settings.allowed_hosts.clone()) } else { Hosts::Any };
     let limits = Limits {
         header_time: settings.limits.header_time,
         connections: settings.limits.connections,
@@ -194,8 +192,23 @@ pub(crate) fn audit_config(settings: &Settings) -> audit::Config {
     config
 }
 
+/// A log that should be here and is not. Only a database in the data directory can tell: others may be shared.
+pub(crate) async fn missing_log(settings: &Settings, db: &Db, instance: Option<&str>) -> Result<Option<String>> {
+    if settings.database.url.is_some() {
+        return Ok(None);
+    }
+    let others = audit::other_logs(db, instance).await.context("failed to look for other audit logs")?;
+    Ok(others.into_iter().next())
+}
+
 async fn open_audit(settings: &Settings, db: &Db, metrics: &Metrics) -> Result<Audit> {
     let audit = Audit::open(audit_config(settings), db.clone()).await.context("failed to open the audit log")?;
+    if let Some(log) = missing_log(settings, db, Some(audit.instance())).await? {
+        bail!(
+            "the audit log was tampered with: the database remembers a log {log} that is not in the data directory; \
+             `stateward audit verify` shows it, `stateward audit accept` begins a new one"
+        );
+    }
     metrics.register(|registry| access::metrics::register_audit(registry, &audit));
     Ok(audit)
 }
@@ -208,15 +221,14 @@ async fn build_gate(
     metrics: &Metrics,
 ) -> Result<Gate> {
     let access = &settings.access;
-    let (tokens, authorizer) = match cluster {
-        Some(cluster) => (
-            TokenAuthority::Review { client: cluster.client(), audiences: access.audiences.clone() },
-            Authorizer::Review { client: cluster.client() },
-        ),
-        None => {
-            let bindings = access.grants.iter().map(|text| text.parse()).collect::<Result<_, _>>();
-            (TokenAuthority::Static(TokenStore::new(db.clone())), Authorizer::Roles(bindings.context("access.grants")?))
-        }
+    let (tokens, authorizer) = if let Some(cluster) = cluster {
+        let audiences = access.audiences.clone();
+        let tokens = TokenAuthority::Review { client: cluster.client(), audiences };
+        (tokens, Authorizer::Review { client: cluster.client() })
+    } else {
+        let bindings = access.grants.iter().map(|text| text.parse()).collect::<Result<_, _>>();
+        let tokens = TokenAuthority::Static(TokenStore::new(db.clone()));
+        (tokens, Authorizer::Roles(bindings.context("access.grants has an entry that is not understood")?))
     };
     let gate_settings = access::Settings {
         authentication_ttl: access.authentication_ttl,

@@ -77,6 +77,26 @@ async fn every_change_to_any_line_is_found() {
 }
 
 #[tokio::test]
+async fn a_log_that_was_taken_away_whole_is_missed() {
+    for with_key in [false, true] {
+        let server = history().await;
+        fs::remove_dir_all(server.data.join("audit")).unwrap();
+        if with_key {
+            fs::remove_file(server.data.join("audit.key")).unwrap();
+        }
+        let (code, text) = verify(&server.data);
+        assert_eq!(code, 7, "{text}");
+        let mut refused = Start::on(server.data.clone()).spawn();
+        assert!(!refused.wait(PATIENCE).unwrap().success());
+        assert!(refused.log().contains("that is not in the data directory"), "{}", refused.log());
+        assert_eq!(verify(&server.data).0, 7, "a refused start hides nothing");
+        assert!(stateward(&["audit", "accept", "--data-dir"]).arg(&server.data).status().unwrap().success());
+        assert_eq!(verify(&server.data).0, 0);
+        Start::on(server.data.clone()).serve();
+    }
+}
+
+#[tokio::test]
 async fn a_torn_last_line_is_told_apart_from_tampering() {
     let server = history().await;
     let file = server.data.join("audit/audit.log");

@@ -22,9 +22,10 @@ fn files(directory: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap().flatten() {
         let path = entry.path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => found.push((path.clone(), String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned())),
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push((path.clone(), String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()));
         }
     }
     found

@@ -48,18 +48,17 @@ fn is_verbose(request: &Request) -> bool {
 
 async fn status_only(app: &App) -> Response {
     let ready = app.ready.report().await.iter().all(|(_, part)| part.is_ok());
-    match ready {
-        true => plain(StatusCode::OK, "ok\n".to_owned()),
-        false => plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned()),
+    if ready {
+        plain(StatusCode::OK, "ok\n".to_owned())
+    } else {
+        plain(StatusCode::SERVICE_UNAVAILABLE, "not ready\n".to_owned())
     }
 }
 
 async fn report(app: &App) -> Response {
     let parts = app.ready.report().await;
-    let status = match parts.iter().all(|(_, part)| part.is_ok()) {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
+    let ready = parts.iter().all(|(_, part)| part.is_ok());
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let lines = parts.iter().map(|(part, state)| match state {
         Ok(()) => format!("[+] {part} ok\n"),
         Err(reason) => format!("[-] {part} not ready: {reason}\n"),

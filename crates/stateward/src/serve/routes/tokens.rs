@@ -36,7 +36,7 @@ struct List {
 }
 
 #[derive(Serialize)]
-struct Revoked {
+struct Ended {
     id: String,
     name: String,
     revoked: bool,
@@ -47,7 +47,7 @@ async fn create(State(app): State<App>, caller: Caller, request: Request) -> Res
     let created_by = caller.identity().user.clone();
     let action = Action::on("create", GROUP, "tokens");
     let asked = new_token(Fields::read(request, FIELDS).await, created_by);
-    let prepared = asked.and_then(|new| access::prepare(new).map_err(problem));
+    let prepared = asked.and_then(|new| access::prepare(new).map_err(|error| problem(&error)));
     // The line of the log names the id that we chose, not the name that the caller did.
     let action = match &prepared {
         Ok((record, _)) => action.named(&record.id),
@@ -55,7 +55,7 @@ async fn create(State(app): State<App>, caller: Caller, request: Request) -> Res
     };
     let made = caller.act(action, async move {
         let (record, text) = prepared?;
-        tokens.create(&record, &text).await.map_err(problem)?;
+        tokens.create(&record, &text).await.map_err(|error| problem(&error))?;
         Ok((record, text))
     });
     let (record, text) = made.await?;
@@ -66,19 +66,19 @@ async fn create(State(app): State<App>, caller: Caller, request: Request) -> Res
 async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     let tokens = store(&app)?;
     caller.may(&Action::on("list", GROUP, "tokens")).await?;
-    Ok(Json(List { items: tokens.list().await.map_err(problem)? }).into_response())
+    Ok(Json(List { items: tokens.list().await.map_err(|error| problem(&error))? }).into_response())
 }
 
 async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Result<Response, Problem> {
     let tokens = store(&app)?;
     let action = Action::on("delete", GROUP, "tokens");
-    let action = match tokens.id_of(&id).await.map_err(problem)? {
+    let action = match tokens.id_of(&id).await.map_err(|error| problem(&error))? {
         Some(id) => action.named(id),
         None => action,
     };
     let TokenRecord { id, name, .. } =
-        caller.act(action, async move { tokens.revoke(&id).await.map_err(problem) }).await?;
-    Ok(Json(Revoked { id, name, revoked: true }).into_response())
+        caller.act(action, async move { tokens.revoke(&id).await.map_err(|error| problem(&error)) }).await?;
+    Ok(Json(Ended { id, name, revoked: true }).into_response())
 }
 
 fn store(app: &App) -> Result<TokenStore, Problem> {
@@ -109,8 +109,8 @@ fn new_token(fields: Result<Fields, Problem>, created_by: String) -> Result<NewT
     Ok(NewToken { name, user, groups, grants, expires_at, created_by })
 }
 
-fn problem(error: TokenError) -> Problem {
-    let (status, hint) = match &error {
+fn problem(error: &TokenError) -> Problem {
+    let (status, hint) = match error {
         TokenError::Invalid { .. } => (StatusCode::BAD_REQUEST, "change that field and send it again"),
         TokenError::NameTaken => (StatusCode::CONFLICT, "choose another name, or revoke that token first"),
         TokenError::NotFound => (StatusCode::NOT_FOUND, "list the tokens to see their ids and names"),
