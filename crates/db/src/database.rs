@@ -4,9 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use crate::job::{Job, Mode, job};
+use crate::job::{Answer, Job, Mode, job};
 use crate::migrate::{self, Migrations, Progress};
 use crate::operation::{INSERT, Keep, OperationId, Outcome, now};
 use crate::postgres::Postgres;
@@ -170,7 +168,7 @@ impl Db {
         &self,
         mode: Mode,
         job: Box<dyn Job>,
-        answer: oneshot::Receiver<Result<Outcome<T>, E>>,
+        answer: Answer<T, E>,
     ) -> Result<Outcome<T>, E> {
         match &*self.inner {
             Inner::Sqlite(sqlite) => sqlite.submit(mode, job).await,
