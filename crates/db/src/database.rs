@@ -80,7 +80,8 @@ impl Db {
     }
 
     /// Runs `body` in one serializable transaction; commits when it returns `Ok`, else nothing is written. `Ok` means
-    /// that the write is on disk. `body` is run again when another transaction gets in its way.
+    /// that the write is on disk. `body` is run again when another transaction gets in its way. It must be quick: on
+    /// SQLite all other writers wait for it.
     ///
     /// Dropping the future does not stop the write: it takes place or not, and nobody is told.
     pub async fn write<T, E, F>(&self, body: F) -> Result<T, E>

@@ -214,3 +214,36 @@ async fn a_silent_server_costs_no_more_than_the_deadline_and_then_all_is_well() 
         assert_eq!(number(&bench.db, "a").await, None);
     }
 }
+
+/// Direct, because the proxy would disturb the question as well: the first COMMIT hangs on the server, and only ending
+/// its process frees the row that is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_process_that_hangs_in_commit_is_ended_and_the_write_done_again() {
+    const HANG: &str = "
+        CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            PERFORM pg_sleep(300);
+            RETURN NULL;
+        EXCEPTION WHEN query_canceled THEN
+            PERFORM pg_sleep(300);
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER hang AFTER INSERT ON pairs DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW WHEN (NEW.number = 0) EXECUTE FUNCTION hang();";
+    let server = Postgres::shared().unwrap();
+    let database = server.create_database().unwrap();
+    let Config::Postgres(mut config) = Config::postgres(server.url(&database)) else { unreachable!() };
+    config.deadline = DEADLINE;
+    let db = Db::open(Config::Postgres(config)).await.unwrap();
+    db.migrate(&[PAIRS]).await.unwrap();
+    server.sql(&database, HANG).unwrap();
+    let runs = AtomicI64::new(0);
+    let written = db.write(move |tx| {
+        let run = runs.fetch_add(1, Ordering::SeqCst);
+        tx.execute("INSERT INTO pairs (name, number) VALUES ('a', $1)", params![run])
+    });
+    assert_eq!(written.await.unwrap(), 1);
+    assert_eq!(number(&db, "a").await, Some(1));
+    let hanging = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()";
+    assert_eq!(server.sql(&database, hanging).unwrap(), "0");
+}

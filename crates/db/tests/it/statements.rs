@@ -135,7 +135,8 @@ async fn wrong_statements_are_refused_and_named(place: Place) {
 
 async fn a_transaction_cannot_be_ended_from_inside(place: Place) {
     let db = place.with_pairs().await;
-    for sql in ["COMMIT", "  rollback", "/**/ end", "BEGIN", "SAVEPOINT x", "set x = 1", "PRAGMA query_only = 0"] {
+    for sql in ["COMMIT", "  rollback", "-- x\n/**/ end", "BEGIN", "SAVEPOINT x", "set x = 1", "PRAGMA query_only = 0"]
+    {
         let refused = db.write(move |tx| {
             tx.execute("INSERT INTO pairs (name, number) VALUES ('a', 1)", &[])?;
             tx.execute(sql, &[])
