@@ -4,9 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use crate::job::{Job, Mode, job};
+use crate::job::{Answer, Job, Mode, job};
 use crate::migrate::{self, Migrations, Progress};
 use crate::operation::{INSERT, Keep, OperationId, Outcome, now};
 use crate::postgres::Postgres;
@@ -82,7 +80,8 @@ impl Db {
     }
 
     /// Runs `body` in one serializable transaction; commits when it returns `Ok`, else nothing is written. `Ok` means
-    /// that the write is on disk. `body` is run again when another transaction gets in its way.
+    /// that the write is on disk. `body` is run again when another transaction gets in its way. It must be quick: on
+    /// SQLite all other writers wait for it.
     ///
     /// Dropping the future does not stop the write: it takes place or not, and nobody is told.
     pub async fn write<T, E, F>(&self, body: F) -> Result<T, E>
@@ -170,7 +169,7 @@ impl Db {
         &self,
         mode: Mode,
         job: Box<dyn Job>,
-        answer: oneshot::Receiver<Result<Outcome<T>, E>>,
+        answer: Answer<T, E>,
     ) -> Result<Outcome<T>, E> {
         match &*self.inner {
             Inner::Sqlite(sqlite) => sqlite.submit(mode, job).await,

@@ -49,8 +49,11 @@ pub(crate) trait Job: Send {
     fn answer(self: Box<Self>, end: End);
 }
 
-/// Wraps a closure; the receiver gets its result.
-pub(crate) fn job<T, E, F>(body: F) -> (Box<dyn Job>, oneshot::Receiver<Result<Outcome<T>, E>>)
+/// What the caller of a job waits for.
+pub(crate) type Answer<T, E> = oneshot::Receiver<Result<Outcome<T>, E>>;
+
+/// Wraps a closure.
+pub(crate) fn job<T, E, F>(body: F) -> (Box<dyn Job>, Answer<T, E>)
 where
     F: Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
     T: Send + 'static,

@@ -107,8 +107,8 @@ impl<'a> Tx<'a> {
         if self.failure.is_some() {
             return Err(Error::Aborted);
         }
-        let word = sql.split(|character: char| !character.is_ascii_alphabetic()).find(|word| !word.is_empty());
-        if let Some(word) = word.filter(|word| RESERVED.iter().any(|reserved| word.eq_ignore_ascii_case(reserved))) {
+        let word = first_word(sql);
+        if RESERVED.iter().any(|reserved| word.eq_ignore_ascii_case(reserved)) {
             let reason = format!("{} is not for transactions' closures", word.to_ascii_uppercase());
             return self.note(Err(Fault::last(Error::Sql { reason })));
         }
@@ -133,6 +133,21 @@ impl fmt::Debug for Tx<'_> {
     }
 }
 
+/// The keyword that a statement begins with, after white space and comments.
+fn first_word(sql: &str) -> &str {
+    let mut rest = sql.trim_start();
+    loop {
+        let comment = match rest {
+            _ if rest.starts_with("--") => rest.split_once('\n'),
+            _ if rest.starts_with("/*") => rest.split_once("*/"),
+            _ if rest.starts_with(';') => Some(("", &rest[1..])),
+            _ => break,
+        };
+        rest = comment.map_or("", |(_, after)| after.trim_start());
+    }
+    rest.split(|character: char| !character.is_ascii_alphabetic()).next().unwrap_or_default()
+}
+
 /// First words of statements that would take the transaction or the connection out of this crate's hands.
 const RESERVED: &[&str] = &[
     "abort",
@@ -153,3 +168,26 @@ const RESERVED: &[&str] = &[
     "start",
     "vacuum",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_do_not_hide_the_first_word() {
+        let table = [
+            ("COMMIT", "COMMIT"),
+            ("  end;", "end"),
+            ("-- a\n -- b\nrollback", "rollback"),
+            ("/* a */ /**/begin", "begin"),
+            (";; set x = 1", "set"),
+            ("-- nothing else", ""),
+            ("/* open", ""),
+            ("SELECT 1 -- commit", "SELECT"),
+            ("", ""),
+        ];
+        for (sql, word) in table {
+            assert_eq!(first_word(sql), word, "{sql}");
+        }
+    }
+}

@@ -49,11 +49,7 @@ pub(super) async fn run(
         roll_back(postgres, client).await;
         return Some((job, Attempt::Over(End::Already)));
     }
-    let patience = match mode {
-        Mode::Migrate => MIGRATION,
-        _ => postgres.limits.statement,
-    };
-    let session = Session::new(client, patience);
+    let session = Session::new(client, limit(postgres, mode));
     // The pool has at most as many connections as there are threads waiting here.
     let ran = tokio::task::spawn_blocking(move || {
         let mut job = job;
@@ -170,7 +166,7 @@ async fn commit(postgres: &Postgres, mode: &Mode, client: Object, begun: Begun) 
         discard(client);
         return Attempt::Unknown(backend);
     }
-    let lost = match timeout(postgres.limits.statement, client.batch_execute("COMMIT")).await {
+    let lost = match timeout(Limits::silence(limit(postgres, mode)), client.batch_execute("COMMIT")).await {
         Ok(Ok(())) => match mode {
             Mode::Write(..) => Step::AfterCommitBeforeAck.check().is_err(),
             _ => false,
@@ -192,6 +188,14 @@ async fn commit(postgres: &Postgres, mode: &Mode, client: Object, begun: Begun) 
             discard(client);
             Attempt::Unknown(backend)
         }
+    }
+}
+
+/// How long the server may take for one statement.
+fn limit(postgres: &Postgres, mode: &Mode) -> Duration {
+    match mode {
+        Mode::Migrate => MIGRATION,
+        Mode::Read | Mode::Write(..) | Mode::Bare => postgres.limits.statement,
     }
 }
 

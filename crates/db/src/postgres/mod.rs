@@ -49,6 +49,12 @@ struct Limits {
 }
 
 impl Limits {
+    /// How long the client waits for an answer: the server's own limit comes first, so that this one is only for
+    /// a server that has gone silent.
+    fn silence(statement: Duration) -> Duration {
+        statement + statement / 10
+    }
+
     fn new(deadline: Duration) -> Limits {
         let connect = (deadline / 2).min(Duration::from_secs(5));
         Limits { call: deadline, statement: deadline / 2, begin: deadline / 4, connect }
@@ -91,7 +97,7 @@ impl Postgres {
 
     /// Repeats until the job has an end. `None` when the job itself was lost with its thread.
     async fn drive(&self, mode: Mode, mut job: Box<dyn Job>) -> Option<(Box<dyn Job>, End)> {
-        let give_up = Instant::now() + self.limits.call;
+        let mut give_up = Instant::now() + self.limits.call;
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -101,12 +107,16 @@ impl Postgres {
                 Attempt::Over(end) => return Some((job, end)),
                 Attempt::Again(failure) => failure,
                 Attempt::Unknown(backend) => match &mode {
-                    Mode::Write(operation, _) => match settle::took_place(self, operation, &backend).await {
-                        Ok(true) => return Some((job, End::Finished)),
-                        // It never will: the same operation may be tried again.
-                        Ok(false) => Failure::Lost("the connection was lost during COMMIT".to_owned()),
-                        Err(error) => return Some((job, unknown(operation, &error))),
-                    },
+                    Mode::Write(operation, _) => {
+                        let asked = Instant::now();
+                        match settle::took_place(self, operation, &backend).await {
+                            Ok(true) => return Some((job, End::Finished)),
+                            // It never will: the same operation may be tried again, in the time that was left.
+                            Ok(false) => give_up += asked.elapsed(),
+                            Err(error) => return Some((job, unknown(operation, &error))),
+                        }
+                        Failure::Lost("the connection was lost during COMMIT".to_owned())
+                    }
                     // These look at what is there before they do anything, so that they may be repeated.
                     Mode::Read | Mode::Bare | Mode::Migrate => {
                         Failure::Lost("the connection was lost during COMMIT".to_owned())

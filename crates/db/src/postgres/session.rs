@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use tokio_postgres::Statement;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
-use super::faults;
+use super::{Limits, faults};
 use crate::tx::Fault;
 use crate::{Error, Row, Value};
 
@@ -64,9 +64,7 @@ impl Session {
     }
 
     fn wait<T>(&self, call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
-        // The server's own limit comes first; this one is for a server that has gone silent.
-        let patience = self.patience + self.patience / 10;
-        match self.runtime.block_on(async { timeout(patience, call).await }) {
+        match self.runtime.block_on(async { timeout(Limits::silence(self.patience), call).await }) {
             Ok(answer) => answer.map_err(|error| faults::fault(&error)),
             Err(_) => Err(faults::lost("PostgreSQL does not answer")),
         }

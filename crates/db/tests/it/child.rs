@@ -106,10 +106,6 @@ impl Running {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
-
-    pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.child.wait().unwrap()
-    }
 }
 
 impl Drop for Running {

@@ -15,6 +15,7 @@ on_both!(
 
 const ONE: &str = "CREATE TABLE pairs (name TEXT, number BIGINT); INSERT INTO pairs (name, number) VALUES ('one', 1);";
 const TWO: &str = "INSERT INTO pairs (name, number) VALUES ('two', 2)";
+const BAD: &str = "INSERT INTO pairs (name, number) VALUES ('half', 2); INSERT INTO nowhere (a) VALUES (1);";
 const THREE: &str = "INSERT INTO pairs (name, number) VALUES ('three', 3); CREATE INDEX by_number ON pairs (number);";
 
 async fn steps_are_applied_in_order_and_once(place: Place) {
@@ -53,7 +54,6 @@ async fn a_database_newer_than_the_program_is_refused(place: Place) {
 
 async fn a_failing_step_leaves_nothing_of_itself(place: Place) {
     let db = place.open().await;
-    const BAD: &str = "INSERT INTO pairs (name, number) VALUES ('half', 2); INSERT INTO nowhere (a) VALUES (1);";
     let error = db.migrate(&[Migrations { set: "s", steps: &[ONE, BAD, THREE] }]).await.unwrap_err();
     assert!(matches!(&error, Error::Migration { number: 2, .. }), "{error:?}");
     assert!(error.to_string().contains("nowhere"), "{error}");

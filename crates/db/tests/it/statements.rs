@@ -87,9 +87,10 @@ async fn upserts_and_returning_work(place: Place) {
     assert_eq!(changed.await.unwrap(), 0);
 }
 
+const CHILD: &str = "CREATE TABLE child (parent TEXT NOT NULL REFERENCES pairs (name))";
+
 async fn violated_constraints_are_told_apart_by_name(place: Place) {
     let db = place.with_pairs().await;
-    const CHILD: &str = "CREATE TABLE child (parent TEXT NOT NULL REFERENCES pairs (name))";
     db.migrate(&[db::Migrations { set: "child", steps: &[CHILD] }]).await.unwrap();
     put(&db, "a", 1).await;
     let table = [
@@ -134,19 +135,13 @@ async fn wrong_statements_are_refused_and_named(place: Place) {
 
 async fn a_transaction_cannot_be_ended_from_inside(place: Place) {
     let db = place.with_pairs().await;
-    for sql in
-        ["COMMIT", "  rollback", "-- \n", "/**/ end", "BEGIN", "SAVEPOINT x", "set x = 1", "PRAGMA query_only = 0"]
+    for sql in ["COMMIT", "  rollback", "-- x\n/**/ end", "BEGIN", "SAVEPOINT x", "set x = 1", "PRAGMA query_only = 0"]
     {
         let refused = db.write(move |tx| {
             tx.execute("INSERT INTO pairs (name, number) VALUES ('a', 1)", &[])?;
             tx.execute(sql, &[])
         });
         let refused = refused.await;
-        // A comment alone is nothing on both engines, and keeps the row: not among what ends a transaction.
-        if sql.starts_with("--") {
-            db.write(|tx| tx.execute("DELETE FROM pairs", &[])).await.unwrap();
-            continue;
-        }
         assert!(matches!(refused, Err(Error::Sql { .. })), "{sql}: {refused:?}");
         assert!(names(&db).await.is_empty(), "{sql}");
     }

@@ -34,9 +34,6 @@ async fn the_right_authority_is_accepted_and_any_other_refused() {
 async fn a_name_that_is_not_in_the_certificate_is_refused() {
     let server = Postgres::start_with_tls().unwrap();
     let url = format!("{}?sslmode=verify-full", server.url("postgres"));
-    // Another name for this machine, which the certificate does not hold.
-    let error = open(url.replace("127.0.0.1", "127.0.0.2"), Some(server.ca_file())).await.unwrap_err();
-    assert!(!error.to_string().is_empty());
     let named = format!("{}&hostaddr=127.0.0.1", url.replace("127.0.0.1", "elsewhere.example"));
     let error = open(named, Some(server.ca_file())).await.unwrap_err();
     assert!(matches!(error, Error::Open { .. }) && error.to_string().contains("certificate"), "{error}");
