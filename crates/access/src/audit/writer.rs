@@ -112,7 +112,7 @@ impl Writer {
             };
             self = writer;
             if last {
-                shared.set_trouble(Some("the log is closed".to_owned()));
+                shared.close();
                 // The lock goes first: whoever waits for the end may open the log again at once.
                 drop(self);
                 for done in closing {
@@ -341,6 +341,12 @@ fn describe(what: &str, error: &io::Error) -> String {
 }
 
 impl Shared {
+    /// The end in good order: nothing to complain about, but nothing can be recorded any more either.
+    fn close(&self) {
+        let mut current = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        current.get_or_insert_with(|| "the log is closed".to_owned());
+    }
+
     fn set_trouble(&self, trouble: Option<String>) {
         let mut current = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*current, &trouble) {

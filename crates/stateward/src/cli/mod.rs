@@ -14,6 +14,7 @@ mod key_flags;
 mod logging;
 mod man;
 pub mod output;
+mod rescue;
 mod serve;
 mod token;
 mod version;
@@ -34,6 +35,7 @@ pub struct Cli {
 enum Command {
     Serve(serve::Serve),
     Token(Box<token::Token>),
+    Rescue(rescue::Rescue),
     Audit(audit::Audit),
     #[command(name = "db")]
     Database(database::Database),
@@ -49,6 +51,7 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
+        Command::Rescue(command) => command.run(environment).await,
         Command::Audit(command) => command.run(environment).await,
         Command::Database(command) => command.run(environment).await,
         Command::Config(command) => command.run(environment),

@@ -261,6 +261,50 @@ async fn an_api_server_that_is_down_fails_closed_and_recovers_by_itself() {
 }
 
 #[tokio::test]
+async fn the_end_of_the_audit_log_goes_to_a_lease() {
+    let cluster = Cluster::shared().await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let leases = [rule(&["get", "create", "patch"], &["coordination.k8s.io"], &["leases"])];
+    let account = delegator.username.rsplit_once(':').unwrap().1;
+    let subject = subject::service_account(&delegator.namespace, account);
+    cluster.grant(Scope::Namespace(&delegator.namespace), &[subject], &leases).await;
+    let kubeconfig = delegator.kubeconfig.write();
+    let start = Start::new().flag("--cluster-kubeconfig", &kubeconfig).flag("--audit-lease-every", "1s");
+    let mut server = start.flag("--cluster-namespace", &delegator.namespace).serve();
+    assert_eq!(status(server.request("GET", "/metrics")).await, 401);
+    let api: kube::Api<k8s_openapi::api::coordination::v1::Lease> =
+        kube::Api::namespaced(cluster.client(), &delegator.namespace);
+    let published = || async {
+        let leases = api.list(&kube::api::ListParams::default()).await.ok()?;
+        let annotations = leases.items.into_iter().next()?.metadata.annotations?;
+        // Two lines at least: the start, and the request that was refused.
+        let head = annotations.get("stateward.dev/audit-head")?.split_once(':')?.0.parse::<u64>().ok()?;
+        (head >= 2).then_some(head)
+    };
+    eventually(PATIENCE, published).await;
+    server.process.kill();
+
+    // Somebody cuts the log off and makes the database forget: the Lease remembers.
+    let log = server.data.join("audit/audit.log");
+    let first = std::fs::read_to_string(&log).unwrap().lines().next().unwrap().to_owned() + "\n";
+    std::fs::write(&log, first).unwrap();
+    let verify = || {
+        let mut command = crate::run::stateward(&["audit", "verify", "--cluster-namespace", &delegator.namespace]);
+        command.arg("--data-dir").arg(&server.data).arg("--cluster-kubeconfig").arg(&kubeconfig).output().unwrap()
+    };
+    let text = |output: &std::process::Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = verify();
+    assert_eq!(found.status.code(), Some(7));
+    assert!(text(&found).contains("the database remembers"), "{}", text(&found));
+    for file in ["stateward.db", "stateward.db-wal", "stateward.db-shm"] {
+        let _ = std::fs::remove_file(server.data.join(file));
+    }
+    let found = verify();
+    assert_eq!(found.status.code(), Some(7));
+    assert!(text(&found).contains("the Lease remembers"), "{}", text(&found));
+}
+
+#[tokio::test]
 async fn metrics_and_verbose_readiness_need_a_nonresource_url_grant() {
     let cluster = Cluster::shared().await;
     let (server, _) = server(cluster).await;

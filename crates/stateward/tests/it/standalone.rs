@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use testbed::process::scratch;
 
+use crate::run::stateward;
 use crate::server::{PATIENCE, Server, Start, answer, status};
 
 async fn create(server: &Server, token: &str, body: Value) -> (u16, Value) {
@@ -41,6 +42,25 @@ async fn the_first_start_leaves_one_token_that_only_the_owner_can_read() {
     let server = Start::on(data).serve();
     assert!(!file.exists());
     assert!(!server.process.log().contains("First token"));
+}
+
+#[tokio::test]
+async fn whoever_has_the_data_directory_can_always_get_back_in() {
+    let server = Start::new().serve();
+    let first = server.first_token();
+    assert_eq!(status(server.request("DELETE", "/api/v1/tokens/first").bearer_auth(&first)).await, 200);
+    let rescue = |data: &Path| stateward(&["rescue", "again", "--data-dir"]).arg(data).output().unwrap();
+    let refused = rescue(&server.data);
+    assert!(!refused.status.success(), "not while the server runs");
+    let data = server.data.clone();
+    drop(server);
+    let output = rescue(&data);
+    assert!(output.status.success(), "{output:?}");
+    let token = String::from_utf8(output.stdout).unwrap();
+    let server = Start::on(data).serve();
+    assert_eq!(status(server.request("GET", "/api/v1/tokens").bearer_auth(token.trim())).await, 200);
+    let log = fs::read_to_string(server.data.join("audit/audit.log")).unwrap();
+    assert!(log.contains("stateward rescue") && !log.contains(token.trim()), "{log}");
 }
 
 #[test]
