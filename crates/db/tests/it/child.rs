@@ -1,12 +1,14 @@
 //! The part of a test that runs in a process which is killed, crashed or traced.
 //!
 //! The test executable runs itself again with `--exact child::child` and its orders in the environment; without orders
-//! that test returns at once. The child says on stdout what it has done, one line each, and ends when nobody reads.
+//! that test returns at once. The child says on stdout what it has done, one line each, and ends when nobody reads or
+//! its parent is gone.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use db::{Config, Db, Error, Migrations, Synchronous, params};
 
@@ -118,6 +120,14 @@ impl Drop for Running {
 #[test]
 fn child() {
     let Ok(role) = std::env::var("DB_CHILD_ROLE") else { return };
+    // A test run that is killed must not leave a writer behind.
+    let parent = std::os::unix::process::parent_id();
+    std::thread::spawn(move || {
+        while std::os::unix::process::parent_id() == parent {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        std::process::abort();
+    });
     let role = ROLES.into_iter().find(|known| format!("{known:?}") == role).unwrap();
     let order = |name: &str| std::env::var(name).unwrap();
     let place = match order("DB_CHILD_ENGINE").as_str() {
