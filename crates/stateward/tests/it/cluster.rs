@@ -261,6 +261,32 @@ async fn an_api_server_that_is_down_fails_closed_and_recovers_by_itself() {
 }
 
 #[tokio::test]
+async fn a_kubeconfig_is_an_identity_of_the_command_line() {
+    let cluster = Cluster::shared().await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    // No audiences are set here: a token for the API server itself is what people have in a kubeconfig.
+    let server = Start::new().cluster(&delegator.kubeconfig).tls().serve();
+    let namespace = cluster.namespace("kubeconfig").await;
+    cluster.service_account(&namespace, "app").await;
+    let token = cluster.token_request(&namespace, "app", &[], 600).await;
+    let list = |kubeconfig: &testbed::Kubeconfig| {
+        let mut command = crate::run::stateward(&["token", "list", "--server", &server.url]);
+        command.arg("--ca-file").arg(server.data.join("tls/self-signed.crt")).arg("--kubeconfig").arg(kubeconfig.write());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // A server beside a cluster has no tokens of its own, and says so to those whom it knows.
+    for known in [cluster.kubeconfig_for_token(&token), cluster.user("jane", &[]).kubeconfig().clone()] {
+        let (code, said) = list(&known);
+        assert_eq!(code, Some(5), "{said}");
+        assert!(said.contains("this server has no tokens of its own") && said.contains("hint: "), "{said}");
+    }
+    let (code, said) = list(&cluster.kubeconfig_for_token("garbage"));
+    assert_eq!(code, Some(4), "{said}");
+    assert!(!said.contains("garbage"), "{said}");
+}
+
+#[tokio::test]
 async fn the_end_of_the_audit_log_goes_to_a_lease() {
     let cluster = Cluster::shared().await;
     let delegator = cluster.service_account_with_auth_delegator().await;
