@@ -40,6 +40,7 @@ pub mod faults;
 pub mod process;
 
 mod cluster;
+mod disk;
 mod eventually;
 mod peers;
 mod postgres;
@@ -50,6 +51,7 @@ pub use cluster::{
     ADMIN, AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Grant, Kubeconfig, STATIC_TOKEN_GROUP, Scope,
     StaticTokenUser, UserCertificate, role, rule, subject, wait_for, wait_until_gone,
 };
+pub use disk::SmallDisk;
 pub use eventually::{Outcome, eventually};
 pub use peers::{peer, peers_root};
 pub use postgres::Postgres;

@@ -143,6 +143,11 @@ pub fn scratch(name: &str) -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// Takes a mount away when the test run ends, however it ends.
+pub(crate) fn unmount_at_the_end(mounted: &Path) {
+    reaper(&format!("mount {}", mounted.display()));
+}
+
 /// A TCP port of 127.0.0.1 that is free now.
 pub fn free_port() -> Result<u16> {
     // Below the range that the kernel takes for outgoing connections, so that the port is still free when the program
@@ -175,15 +180,17 @@ fn reaper(line: &str) {
 
 /// Newest children first: a controller-manager goes before the API server that it talks to.
 const REAPER_SCRIPT: &str = r#"
-pids=; dirs=
+pids=; dirs=; mounts=
 while read -r word rest; do
   case $word in
     pid) pids="$rest $pids" ;;
     gone) left=; for p in $pids; do [ "$p" = "$rest" ] || left="$left $p"; done; pids=$left ;;
     dir) dirs="$dirs $rest" ;;
+    mount) mounts="$mounts $rest" ;;
   esac
 done
 for p in $pids; do kill -s KILL -- -"$p" 2>/dev/null; done
+for m in $mounts; do umount -l "$m" 2>/dev/null; done
 # The killed may still be writing.
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   [ -z "$dirs" ] || rm -rf $dirs && break

@@ -271,7 +271,11 @@ async fn a_kubeconfig_is_an_identity_of_the_command_line() {
     let token = cluster.token_request(&namespace, "app", &[], 600).await;
     let list = |kubeconfig: &testbed::Kubeconfig| {
         let mut command = crate::run::stateward(&["token", "list", "--server", &server.url]);
-        command.arg("--ca-file").arg(server.data.join("tls/self-signed.crt")).arg("--kubeconfig").arg(kubeconfig.write());
+        command
+            .arg("--ca-file")
+            .arg(server.data.join("tls/self-signed.crt"))
+            .arg("--kubeconfig")
+            .arg(kubeconfig.write());
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 use testbed::process::scratch;
-use testbed::{AUDIENCE, Cluster};
+use testbed::{AUDIENCE, Cluster, SmallDisk};
 
 use crate::server::{PATIENCE, Server, Start, status};
 
@@ -167,41 +167,10 @@ async fn canaries_sent_everywhere_beside_a_cluster_appear_nowhere() {
     }
 }
 
-/// A file system of a few megabytes; unmounted when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn new() -> SmallDisk {
-        let path = scratch("disk").unwrap();
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&path).status().unwrap();
-        assert!(mounted.success(), "mounting a tmpfs needs root");
-        SmallDisk(path)
-    }
-
-    fn fill(&self) {
-        use std::io::Write as _;
-        let mut file = fs::File::create(self.0.join("filler")).unwrap();
-        for size in [1 << 16, 1 << 10, 1] {
-            while file.write_all(&vec![0; size]).is_ok() {}
-        }
-    }
-
-    fn free(&self) {
-        fs::remove_file(self.0.join("filler")).unwrap();
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
-
 #[tokio::test]
 async fn a_full_disk_refuses_changes_while_reads_go_on() {
-    let disk = SmallDisk::new();
-    let server = Start::on(disk.0.join("data")).serve();
+    let disk = SmallDisk::mount(&scratch("disk").unwrap(), "4m");
+    let server = Start::on(disk.path().join("data")).serve();
     let token = server.first_token();
     let send = |method: &str| status(server.request(method, "/probe/a/b").bearer_auth(&token).body("x"));
     assert_eq!((send("POST").await, send("GET").await), (200, 200));

@@ -1,54 +1,18 @@
 //! A disk that is full or fails: commits are refused, decisions are counted, and it goes on by itself.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs::File;
 use std::sync::atomic::Ordering::Relaxed;
 
 use access::audit::{Audit, Fault};
+use testbed::SmallDisk;
 
 use super::{Place, act, decision, eventually, intent, told};
-
-/// A small file system of its own, unmounted when dropped.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    fn mount(at: &Path, size: &str) -> Tmpfs {
-        fs::create_dir_all(at).unwrap();
-        let options = format!("size={size},mode=0700");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).status();
-        assert!(status.unwrap().success(), "mounting a tmpfs needs root");
-        Tmpfs(at.to_owned())
-    }
-
-    /// Takes all space that is left.
-    fn fill(&self) {
-        File::create(self.0.join("filler")).unwrap();
-        self.fill_rest();
-    }
-
-    fn fill_rest(&self) {
-        let mut filler = File::options().append(true).open(self.0.join("filler")).unwrap();
-        while filler.write_all(&[1; 4096]).is_ok() {}
-    }
-
-    fn free(&self) {
-        fs::remove_file(self.0.join("filler")).unwrap();
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 #[tokio::test]
 async fn a_full_disk_refuses_changes_counts_decisions_and_recovers() {
     let place = Place::new("full");
     // The log alone is on the small disk: the database beside it is another matter.
-    let disk = Tmpfs::mount(&place.directory(), "4m");
+    let disk = SmallDisk::mount(&place.directory(), "4m");
     let audit = place.open().await;
     let promised = audit.commit(intent("promised")).await.unwrap();
     disk.fill();
@@ -96,7 +60,7 @@ async fn a_full_disk_refuses_changes_counts_decisions_and_recovers() {
 #[tokio::test]
 async fn a_full_disk_does_not_stop_a_restart_from_telling_why() {
     let place = Place::new("full-start");
-    let disk = Tmpfs::mount(&place.directory(), "1m");
+    let disk = SmallDisk::mount(&place.directory(), "1m");
     place.open().await.close().await;
     disk.fill();
     // The log's own reserve would let it start.
