@@ -1,6 +1,9 @@
 //! The binary as its users meet it: one module per door. Rules that need no process are tested beside their code.
 
-#![expect(unreachable_pub, reason = "nothing is reachable from outside a test; pub is what a module offers to the others")]
+#![expect(
+    unreachable_pub,
+    reason = "nothing is reachable from outside a test; pub is what a module offers to the others"
+)]
 
 mod audit;
 mod cli;

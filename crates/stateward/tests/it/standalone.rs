@@ -173,6 +173,33 @@ async fn a_revoked_token_is_refused_at_once_by_every_process_on_the_database() {
 }
 
 #[tokio::test]
+async fn a_database_that_goes_away_fails_closed_and_is_found_again() {
+    let postgres = testbed::Postgres::start().expect("PostgreSQL");
+    let database = postgres.create_database().expect("a database");
+    let server = Start::new()
+        .variable("STATEWARD_DATABASE_URL", &postgres.url(&database))
+        .flag("--database-deadline", "2s")
+        .serve();
+    let token = server.first_token();
+    let send = |method: &'static str| status(server.request(method, "/probe/a/b").bearer_auth(&token));
+    assert_eq!((send("GET").await, send("POST").await), (200, 200));
+    postgres.kill();
+    for method in ["GET", "POST", "LOCK"] {
+        assert_eq!(send(method).await, 503, "{method}: nobody can be known, so nobody gets in");
+    }
+    assert_eq!(status(server.request("GET", "/readyz")).await, 503);
+    postgres.start_again().expect("PostgreSQL again");
+    testbed::eventually(PATIENCE, || async { send("LOCK").await == 200 }).await;
+    testbed::eventually(PATIENCE, || async { status(server.request("GET", "/readyz")).await == 200 }).await;
+    let verify = stateward(&["audit", "verify", "--data-dir"])
+        .arg(&server.data)
+        .env("STATEWARD_DATABASE_URL", postgres.url(&database))
+        .output()
+        .unwrap();
+    assert!(verify.status.success(), "{verify:?}");
+}
+
+#[tokio::test]
 async fn wrong_tokens_are_refused_with_the_field_and_the_cure() {
     let server = Start::new().serve();
     let admin = server.first_token();
