@@ -89,19 +89,21 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         });
     }
     let mut ends = Vec::with_capacity(group.len());
+    let mut witness = None;
     for order in group.iter_mut() {
-        let end = match in_savepoint(connection, order) {
-            Ok(end) => end,
-            Err(fault) => End::Failed(fault.error),
-        };
+        let done = in_savepoint(connection, order).unwrap_or_else(|fault| Done::undone(End::Failed(fault.error)));
         // A full disk or a failed read makes SQLite roll all of it back by itself.
         if connection.is_autocommit() {
-            return Group::Lost(match end {
+            return Group::Lost(match done.end {
                 End::Failed(error) => error,
                 _ => Error::Unavailable { reason: "SQLite gave the transaction up".to_owned() },
             });
         }
-        ends.push(end);
+        if done.is_kept {
+            // The transaction is whole, so that any operation that was kept speaks for all.
+            witness = order.write.as_ref().map(|(operation, _)| operation.clone()).or(witness);
+        }
+        ends.push(done.end);
     }
     let done = if group.iter().any(|order| order.write.is_some()) {
         commit(connection)
@@ -114,33 +116,46 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
             if !connection.is_autocommit() {
                 let _ = connection.execute_batch("ROLLBACK");
             }
-            settle(connection, group, ends, error, deadline)
+            settle(connection, witness.as_ref(), ends, error, deadline)
         }
     }
 }
 
+/// What a job has to be told, and whether anything of it is to be committed.
+struct Done {
+    end: End,
+    is_kept: bool,
+}
+
+impl Done {
+    fn undone(end: End) -> Done {
+        Done { end, is_kept: false }
+    }
+}
+
 /// Runs one job. `Err` when its savepoint itself failed.
-fn in_savepoint(connection: &Connection, order: &mut Order) -> Result<End, Fault> {
+fn in_savepoint(connection: &Connection, order: &mut Order) -> Result<Done, Fault> {
     statement::batch(connection, "SAVEPOINT job")?;
     if let Some((operation, keep)) = &order.write
         && statement::execute(connection, INSERT, params![operation.as_str(), now(), keep.state()])? == 0
     {
         statement::batch(connection, "RELEASE job")?;
-        return Ok(End::Already);
+        return Ok(Done::undone(End::Already));
     }
     let mut tx = Tx::new(tx::Connection::Sqlite(connection));
     let verdict = order.job.run(&mut tx);
     let failure = tx.failure();
-    let (end, close) = match (verdict, failure) {
-        (Verdict::Keep, None) => (End::Finished, "RELEASE job"),
-        (Verdict::Keep, Some(_)) => (End::Failed(Error::Aborted), "ROLLBACK TO job; RELEASE job"),
-        (Verdict::Undo, _) => (End::Finished, "ROLLBACK TO job; RELEASE job"),
-        (Verdict::Panicked, _) => (End::Failed(Error::Panicked), "ROLLBACK TO job; RELEASE job"),
+    let done = match (verdict, failure) {
+        (Verdict::Keep, None) => Done { end: End::Finished, is_kept: true },
+        (Verdict::Keep, Some(_)) => Done::undone(End::Failed(Error::Aborted)),
+        (Verdict::Undo, _) => Done::undone(End::Finished),
+        (Verdict::Panicked, _) => Done::undone(End::Failed(Error::Panicked)),
     };
     if !connection.is_autocommit() {
+        let close = if done.is_kept { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
         statement::batch(connection, close)?;
     }
-    Ok(end)
+    Ok(done)
 }
 
 fn commit(connection: &Connection) -> Result<(), Error> {
@@ -151,11 +166,15 @@ fn commit(connection: &Connection) -> Result<(), Error> {
 
 /// COMMIT failed. The log may nevertheless hold all of it, to be found by the next recovery, until something else
 /// is written in its place: so the answer is looked up by a write that must succeed.
-fn settle(connection: &Connection, group: &[Order], ends: Vec<End>, error: Error, deadline: Duration) -> Group {
-    // The transaction is whole, so that any operation that was to be kept speaks for all.
-    let kept = group.iter().zip(&ends).find(|(order, end)| order.write.is_some() && matches!(end, End::Finished));
-    let operation = match kept.and_then(|(order, _)| order.write.as_ref()) {
-        Some((operation, _)) if !matches!(error, Error::Full) => operation,
+fn settle(
+    connection: &Connection,
+    witness: Option<&OperationId>,
+    ends: Vec<End>,
+    error: Error,
+    deadline: Duration,
+) -> Group {
+    let operation = match witness {
+        Some(operation) if !matches!(error, Error::Full) => operation,
         // Nothing to ask for, or refused before the last page was written.
         _ => return Group::Lost(error),
     };
