@@ -1,0 +1,1 @@
+//! The Terraform/OpenTofu HTTP state backend.
