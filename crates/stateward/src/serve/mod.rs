@@ -13,6 +13,7 @@ mod listener;
 mod metrics;
 mod ready;
 mod routes;
+mod states;
 mod tls;
 
 use std::future::Future;
@@ -66,6 +67,9 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
+    let states = states::open(&settings, &db, cluster.as_ref())?;
+    tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
+
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
     let address = socket.local_addr()?;
@@ -75,7 +79,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     }
 
     let door = Door::new(gate, audit.clone());
-    let app = App { tokens: cluster.is_none().then_some(tokens), ready, metrics: metrics.clone() };
+    let app = App { tokens: cluster.is_none().then_some(tokens), ready, metrics: metrics.clone(), states };
     let around = |hosts| Around {
         door: door.clone(),
         metrics: metrics.clone(),
@@ -178,6 +182,7 @@ pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
 async fn open_database(settings: &Settings) -> Result<Db> {
     let db = Db::open(database_config(settings)?).await.context("failed to open the database")?;
     db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
+    db.migrate(&[::states::MIGRATIONS]).await.context("failed to migrate the database")?;
     Ok(db)
 }
 

@@ -11,5 +11,7 @@ mod run;
 mod secrets;
 mod server;
 mod standalone;
+mod states;
+mod terraform;
 mod tls;
 mod token;

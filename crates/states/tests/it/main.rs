@@ -1,0 +1,6 @@
+//! The engine on every store (the conformance suite), and the steps at which it may die.
+
+mod conformance;
+mod crash;
+mod places;
+mod sweep;
