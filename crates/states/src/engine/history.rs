@@ -44,10 +44,10 @@ impl State {
         serde_json::from_slice(&bytes).map_err(|error| Error::Damaged(format!("a page of old versions: {error}")))
     }
 
-    /// Puts old versions away and drops those that are too old, as far as it is due.
+    /// Puts old versions into pages and drops pages that are too old, as far as it is due.
     pub(super) async fn tidy(&self) -> Result<(), Error> {
         let Some(head) = self.head().await? else { return Ok(()) };
-        self.drop_old(&head).await?;
+        self.drop_pages(&head).await?;
         let many = head.recent.len() > RECENT || head.inline_history() > self.store.limits().inline_history;
         if many { self.put_away(&head.recent[head.recent.len() / 2..]).await } else { Ok(()) }
     }
@@ -82,17 +82,25 @@ impl State {
         .await
     }
 
-    /// Lets go of versions beyond the settings; their chunks stay for a while for those who read them.
-    async fn drop_old(&self, head: &Head) -> Result<(), Error> {
-        let kept = u64::try_from(self.settings.versions.max(1)).unwrap_or(u64::MAX);
-        let first_kept = (head.last_version + 1).saturating_sub(kept);
-        let age = self.settings.version_age.and_then(|age| SignedDuration::try_from(age).ok());
+    /// Lets go of versions in the head that are beyond the settings.
+    pub(super) fn trim(&self, head: &mut Head, now: Timestamp) {
+        let deadline = after(self.settings.times.linger);
+        let (last, mut garbage) = (head.last_version, Vec::new());
+        head.recent.retain(|version| {
+            let old = self.is_old(last, version.number, version.at, now);
+            garbage.extend(version.body.upload().filter(|_| old));
+            !old
+        });
+        // Their chunks stay for a while, for those who read them.
+        head.uploads.extend(garbage.into_iter().map(|id| Upload { id, deadline }));
+    }
+
+    /// Lets go of pages that hold nothing but versions beyond the settings.
+    async fn drop_pages(&self, head: &Head) -> Result<(), Error> {
         let now = Timestamp::now();
-        let is_old =
-            |number: u64, at: Timestamp| number < first_kept || age.is_some_and(|age| now.duration_since(at) > age);
-        let pages: Vec<&Page> = head.pages.iter().filter(|page| is_old(page.newest, page.newest_at)).collect();
-        let some = head.recent.iter().any(|version| is_old(version.number, version.at));
-        if pages.is_empty() && !some {
+        let is_old = |page: &&Page| self.is_old(head.last_version, page.newest, page.newest_at, now);
+        let pages: Vec<&Page> = head.pages.iter().filter(is_old).collect();
+        if pages.is_empty() {
             return Ok(());
         }
         let mut garbage = BTreeSet::new();
@@ -102,18 +110,21 @@ impl State {
         }
         let deadline = after(self.settings.times.linger);
         self.change(|head| {
-            let mut garbage = garbage.clone();
-            // A page that came since was not read, so that it has to wait.
+            let before = head.pages.len();
             head.pages.retain(|page| !pages.contains(&page));
-            head.recent.retain(|version| {
-                let old = is_old(version.number, version.at);
-                garbage.extend(version.body.upload().filter(|_| old));
-                !old
-            });
-            head.uploads.extend(garbage.into_iter().map(|id| Upload { id, deadline }));
+            if head.pages.len() == before {
+                return Ok(Verdict::Keep(()));
+            }
+            head.uploads.extend(garbage.iter().map(|&id| Upload { id, deadline }));
             Ok(Verdict::Swap(()))
         })
         .await
+    }
+
+    fn is_old(&self, last_version: u64, number: u64, at: Timestamp, now: Timestamp) -> bool {
+        let kept = u64::try_from(self.settings.versions.max(1)).unwrap_or(u64::MAX);
+        let age = self.settings.version_age.and_then(|age| SignedDuration::try_from(age).ok());
+        number.saturating_add(kept) <= last_version || age.is_some_and(|age| now.duration_since(at) > age)
     }
 
     /// Every upload that the head names, in whatever way.

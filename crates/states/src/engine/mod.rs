@@ -19,12 +19,12 @@ use std::time::Duration;
 use access::Pattern;
 use jiff::SignedDuration;
 
+use crate::Error;
 use crate::codec;
 use crate::head::Head;
 use crate::key::Key;
-use crate::lock::Rules;
+use crate::lock::{Owners, Rules};
 use crate::store::{Expect, Found, Store};
-use crate::{Error, lock};
 
 pub use locking::{Force, Unlocked};
 pub use read::Reading;
@@ -82,15 +82,24 @@ pub struct States(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    routes: Vec<(Pattern, Arc<dyn Store>)>,
-    default: Arc<dyn Store>,
+    stores: Stores,
     settings: Arc<Settings>,
 }
 
+/// Which store keeps what.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// The first whose pattern matches the namespace counts.
+    pub routes: Vec<(Pattern, Arc<dyn Store>)>,
+    /// For namespaces that no route names.
+    pub default: Arc<dyn Store>,
+    /// Stores that are reached in another way, for the sweeper.
+    pub others: Vec<Arc<dyn Store>>,
+}
+
 impl States {
-    /// The first route whose pattern matches the namespace tells the store; none: the default.
-    pub fn new(routes: Vec<(Pattern, Arc<dyn Store>)>, default: Arc<dyn Store>, settings: Settings) -> States {
-        States(Arc::new(Inner { routes, default, settings: Arc::new(settings) }))
+    pub fn new(stores: Stores, settings: Settings) -> States {
+        States(Arc::new(Inner { stores, settings: Arc::new(settings) }))
     }
 
     pub fn settings(&self) -> &Settings {
@@ -99,20 +108,22 @@ impl States {
 
     /// One state, in the store of its namespace.
     pub fn at(&self, key: Key) -> State {
-        let routed = self.0.routes.iter().find(|(pattern, _)| pattern.matches(key.namespace()));
-        let store = routed.map_or(&self.0.default, |(_, store)| store).clone();
+        let Stores { routes, default, .. } = &self.0.stores;
+        let routed = routes.iter().find(|(pattern, _)| pattern.matches(key.namespace()));
+        let store = routed.map_or(default, |(_, store)| store).clone();
         self.in_store(store, key)
     }
 
     /// One state, in a store that does not follow from its namespace.
     pub fn in_store(&self, store: Arc<dyn Store>, key: Key) -> State {
-        State { store, key, settings: self.0.settings.clone() }
+        State { store, key, settings: self.0.settings.clone(), owners: Owners::ToldApart }
     }
 
     /// Every store once.
     pub fn stores(&self) -> Vec<Arc<dyn Store>> {
-        let mut stores: Vec<Arc<dyn Store>> = vec![self.0.default.clone()];
-        for (_, store) in &self.0.routes {
+        let Stores { routes, default, others } = &self.0.stores;
+        let mut stores: Vec<Arc<dyn Store>> = vec![default.clone()];
+        for store in routes.iter().map(|(_, store)| store).chain(others) {
             if stores.iter().all(|known| known.name() != store.name()) {
                 stores.push(store.clone());
             }
@@ -127,9 +138,16 @@ pub struct State {
     store: Arc<dyn Store>,
     key: Key,
     settings: Arc<Settings>,
+    owners: Owners,
 }
 
 impl State {
+    /// The same state, where whoever knows the ID of a lock is its holder.
+    #[must_use]
+    pub fn with_owners(self, owners: Owners) -> State {
+        State { owners, ..self }
+    }
+
     pub fn key(&self) -> &Key {
         &self.key
     }
@@ -152,6 +170,6 @@ impl State {
 
     fn rules(&self) -> Rules {
         let expiry = self.settings.lock_expiry.and_then(|expiry| SignedDuration::try_from(expiry).ok());
-        Rules { expiry, owners: lock::Owners::ToldApart }
+        Rules { expiry, owners: self.owners }
     }
 }

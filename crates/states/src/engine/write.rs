@@ -137,6 +137,7 @@ impl State {
                         head.uploads.retain(|named| named.id != upload.id);
                     }
                     let number = head.push(facts.clone(), body.clone(), user, now);
+                    self.trim(head, now);
                     self.renewed(head, now, ());
                     Ok(Verdict::Swap(Written::Version(number)))
                 }

@@ -4,6 +4,7 @@
 //! into a status; it must never decide about a lock itself, nor hold a body whole.
 
 mod body;
+pub mod compat;
 mod problem;
 mod receive;
 

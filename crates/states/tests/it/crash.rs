@@ -9,7 +9,7 @@ use std::time::Duration;
 use db::{Config, Db};
 use jiff::Timestamp;
 use states::failpoints::Step;
-use states::store::{SqlStore, Store};
+use states::store::SqlStore;
 use states::{Settings, States};
 use testbed::Process;
 use testbed::process::{crashed_at, scratch};
@@ -99,12 +99,12 @@ async fn dies_and_recovers(step: Step, passes: u32, url: &str) -> bool {
     assert!(bytes == body(head.last_version), "{step:?} {passes}: version {}", head.last_version);
     write(&state, &body(100), None, "ann").await.unwrap();
     assert!(read(&state).await.unwrap() == body(100));
-    swept_clean(&states, &place, url).await;
+    swept_clean(&states, &place).await;
     died
 }
 
 /// After a sweep when all deadlines are over, there are exactly the chunks that somebody can reach.
-async fn swept_clean(states: &States, place: &Place, _url: &str) {
+async fn swept_clean(states: &States, place: &Place) {
     let state = states.at(place.key("crashed"));
     // The uploads of the dead writer wait for their deadline: end it for them.
     let found = place.store.read_head(&place.key("crashed")).await.unwrap().unwrap();

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use states::codec::{self, Receiver, SpoolPlace};
 use states::lock_info::LockInfo;
 use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store, Stray};
-use states::{Force, ForcedUnlock, Key, Settings, State, States, Times, Written};
+use states::{Force, ForcedUnlock, Key, Settings, State, States, Stores, Times, Written};
 use testbed::process::scratch;
 
 /// A place with a fresh, empty store; a namespace that exists there.
@@ -96,7 +96,7 @@ pub(crate) fn settings() -> Settings {
 
 impl Place {
     pub(crate) fn states(&self, settings: Settings) -> States {
-        States::new(Vec::new(), self.store.clone(), settings)
+        States::new(Stores { routes: Vec::new(), default: self.store.clone(), others: Vec::new() }, settings)
     }
 
     pub(crate) fn state(&self, name: &str) -> State {

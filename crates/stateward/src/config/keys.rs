@@ -160,6 +160,7 @@ pub const KEYS: &[Key] = &[
     key("limits.connections", Kind::Count, Text("4096"), "Connections that are open at the same time", ""),
 
     key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster)."),
+    key("states.compat_listen", Kind::Address, Unset, "Separate address that speaks as tf-kubernetes-configmap-backend does", "Paths are /NAMESPACE/NAME, the store is configmap. Needs a cluster, and TLS on anything but a loopback address."),
     key("states.body_bytes", Kind::Bytes, Text("1GiB"), "Largest state", ""),
     key("states.depth", Kind::Count, Text("512"), "How deep the JSON of a state may be nested", ""),
     key("states.lock_expiry", Kind::Duration, Text("0s"), "How long a lock holds without a request of its holder", "0s is for ever. An expired lock is not released: the next LOCK takes it over."),

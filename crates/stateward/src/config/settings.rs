@@ -156,6 +156,7 @@ pub struct Limits {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct States {
+    pub compat_listen: Option<SocketAddr>,
     pub routes: Vec<String>,
     pub body_bytes: u64,
     pub depth: usize,

@@ -101,9 +101,18 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         None => (None, "http"),
     };
     let body_bytes = usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX);
-    let main = Listener { socket, tls: config, routes: routes::main(app.clone(), around(hosts), body_bytes), limits };
+    let main =
+        Listener { socket, tls: config.clone(), routes: routes::main(app.clone(), around(hosts), body_bytes), limits };
     let mut listeners = vec![main];
     say(&format!("Stateward is at {scheme}://{address}/"));
+
+    if let Some(listen) = settings.states.compat_listen {
+        let compat = states::compatible(app.states.clone())?;
+        let socket = bind(listen).await?;
+        say(&format!("States in ConfigMaps are at {scheme}://{}/", socket.local_addr()?));
+        let hosts = if listen.ip().is_loopback() { Hosts::Only(settings.allowed_hosts.clone()) } else { Hosts::Any };
+        listeners.push(Listener { socket, tls: config, routes: routes::compatible(compat, around(hosts)), limits });
+    }
 
     if let Some(listen) = settings.metrics_listen {
         if !listen.ip().is_loopback() {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
+use states::http::compat::Compat;
 use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store};
-use states::{ForcedUnlock, States, Times, codec};
+use states::{ForcedUnlock, States, Stores, Times, codec};
 
 use super::cluster::Cluster;
 use crate::config::Settings;
@@ -38,7 +39,17 @@ pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> R
         spool,
         times: Times::default(),
     };
-    Ok(States::new(routes, default, engine))
+    let is_compatible =
+        |store: &&Arc<dyn Store>| settings.states.compat_listen.is_some() && store.name() == "configmap";
+    let others = stores.iter().filter(is_compatible).cloned().collect();
+    Ok(States::new(Stores { routes, default, others }, engine))
+}
+
+/// What the compatibility listener serves: ConfigMaps, whatever the routes say.
+pub(crate) fn compatible(states: States) -> Result<Compat> {
+    let store = states.stores().into_iter().find(|store| store.name() == "configmap");
+    let store = store.context("states.compat_listen needs a cluster: set cluster.kubeconfig")?;
+    Ok(Compat::new(states, store))
 }
 
 /// Every store that there is here; the first one keeps what no route names.

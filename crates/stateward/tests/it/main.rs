@@ -3,6 +3,7 @@
 mod audit;
 mod cli;
 mod cluster;
+mod compat;
 mod config;
 mod malformed;
 mod mutual_tls;

@@ -117,7 +117,7 @@ async fn breaking_a_lock_needs_its_own_permission() {
     // An empty body on a free state breaks nothing.
     assert_eq!(bob.does("UNLOCK", PATH, "").await, 200);
 
-    let strict = Start::new().flag("--states-forced-unlock", "false").serve();
+    let strict = Start::new().switch("--states-forced-unlock=false").serve();
     let root = user(&strict, "root", &["admin@*"]).await;
     assert_eq!(root.does("LOCK", PATH, info("a")).await, 200);
     assert_eq!(root.does("UNLOCK", PATH, "").await, 403);
@@ -183,7 +183,7 @@ async fn bad_requests_are_told_what_is_wrong_and_store_nothing() {
         ("UNLOCK", PATH, "[]".to_owned(), 400, "LockInfo"),
         ("GET", "/state/Team/app", String::new(), 400, "namespace"),
         ("POST", "/state/team-a/a_b", a_state(1), 400, "name"),
-        ("LOCK", "/state/team-a/..", info("a"), 400, "name"),
+        ("LOCK", "/state/team-a/a%2Fb", info("a"), 400, "name"),
         ("PATCH", PATH, String::new(), 405, "method"),
     ];
     for (method, path, body, expected, words) in cases {

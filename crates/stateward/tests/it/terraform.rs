@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
 use serde_json::Value;
 use testbed::process::scratch;
 
+use crate::compat::beside_cluster;
 use crate::server::{PATIENCE, Server, Start, answer, status};
 
 /// Every client that must work; a missing one fails the test.
@@ -18,7 +21,6 @@ fn clients() -> Vec<PathBuf> {
 struct Workspace {
     client: PathBuf,
     directory: PathBuf,
-    path: String,
 }
 
 impl Workspace {
@@ -31,7 +33,7 @@ impl Workspace {
              client_ca_certificate_pem = <<PEM\n{ca}PEM\n  }}\n}}\n"
         );
         fs::write(directory.join("backend.tf"), backend).unwrap();
-        let workspace = Workspace { client: client.to_owned(), directory, path: path.to_owned() };
+        let workspace = Workspace { client: client.to_owned(), directory };
         workspace.configure("one", "");
         workspace
     }
@@ -100,6 +102,24 @@ async fn server() -> (Server, String) {
     (server, token)
 }
 
+#[tokio::test]
+async fn every_store_carries_a_workspace_through_its_life() {
+    let client = testbed::peer("tofu").expect("tofu");
+    let postgres = testbed::Postgres::shared().expect("PostgreSQL");
+    let url = postgres.url(&postgres.create_database().expect("a database"));
+    let server = Start::new().tls().variable("STATEWARD_DATABASE_URL", &url).serve();
+    let token = server.first_token();
+    life(&client, &server, &token, "/state/team-a/postgres").await;
+
+    let (server, token, namespace) =
+        beside_cluster("states", |start| start.flag("--states-routes", "secret-*=secret,*=configmap")).await;
+    life(&client, &server, &token, &format!("/state/{namespace}/app")).await;
+    let cluster = testbed::Cluster::shared().await;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
+    let map = maps.get("app").await.expect("the state is a ConfigMap");
+    assert!(map.binary_data.unwrap()["tfstate"].0.starts_with(&[0x1f, 0x8b]), "gzip, as the original writes it");
+}
+
 async fn state(server: &Server, token: &str, path: &str) -> Value {
     let (status, text) = answer(server.request("GET", path).bearer_auth(token)).await;
     assert_eq!(status, 200, "{text}");
@@ -110,35 +130,39 @@ async fn state(server: &Server, token: &str, path: &str) -> Value {
 async fn a_workspace_lives_from_init_to_destroy() {
     let (server, token) = server().await;
     for (number, client) in clients().iter().enumerate() {
-        let path = format!("/state/team-a/life-{number}");
-        let workspace = Workspace::new(client, &server, &token, &path);
-        workspace.ok(&["init"]);
-        assert_eq!(status(server.request("GET", &path).bearer_auth(&token)).await, 404);
-        workspace.ok(&["plan"]);
-        workspace.ok(&["apply", "-auto-approve"]);
-        let first = state(&server, &token, &path).await;
-        assert_eq!(first["outputs"]["it"]["value"], "one");
-        assert!(workspace.ok(&["apply", "-auto-approve"]).contains("No changes"));
-        assert_eq!(state(&server, &token, &path).await, first, "nothing changed, nothing was written");
-        workspace.configure("two", "");
-        workspace.ok(&["apply", "-auto-approve"]);
-        let pulled: Value = serde_json::from_str(&workspace.ok(&["state", "pull"])).unwrap();
-        assert_eq!(pulled["outputs"]["it"]["value"], "two");
-
-        // Pushed with the same serial it is the next one; an old one only with force, and then it counts.
-        let file = workspace.directory.join("pushed.tfstate");
-        fs::write(&file, first.to_string()).unwrap();
-        let file = file.to_str().unwrap();
-        workspace.fails(&["state", "push", file], "serial");
-        let other = first.to_string().replace(first["lineage"].as_str().unwrap(), "another-lineage");
-        fs::write(file, other).unwrap();
-        workspace.fails(&["state", "push", file], "lineage");
-        workspace.ok(&["state", "push", "-force", file]);
-        assert_eq!(state(&server, &token, &path).await["lineage"], "another-lineage");
-
-        workspace.ok(&["destroy", "-auto-approve"]);
-        assert_eq!(state(&server, &token, &path).await["resources"], Value::Array(Vec::new()));
+        life(client, &server, &token, &format!("/state/team-a/life-{number}")).await;
     }
+}
+
+/// Everything that people do with a state when nobody disturbs them.
+async fn life(client: &Path, server: &Server, token: &str, path: &str) {
+    let workspace = Workspace::new(client, server, token, path);
+    workspace.ok(&["init"]);
+    assert_eq!(status(server.request("GET", path).bearer_auth(token)).await, 404);
+    workspace.ok(&["plan"]);
+    workspace.ok(&["apply", "-auto-approve"]);
+    let first = state(server, token, path).await;
+    assert_eq!(first["outputs"]["it"]["value"], "one");
+    assert!(workspace.ok(&["apply", "-auto-approve"]).contains("No changes"));
+    assert_eq!(state(server, token, path).await, first, "nothing changed, nothing was written");
+    workspace.configure("two", "");
+    workspace.ok(&["apply", "-auto-approve"]);
+    let pulled: Value = serde_json::from_str(&workspace.ok(&["state", "pull"])).unwrap();
+    assert_eq!(pulled["outputs"]["it"]["value"], "two");
+
+    // Pushed with the same serial it is the next one; an old one only with force, and then it counts.
+    let file = workspace.directory.join("pushed.tfstate");
+    fs::write(&file, first.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    workspace.fails(&["state", "push", file], "serial");
+    let other = first.to_string().replace(first["lineage"].as_str().unwrap(), "another-lineage");
+    fs::write(file, other).unwrap();
+    workspace.fails(&["state", "push", file], "lineage");
+    workspace.ok(&["state", "push", "-force", file]);
+    assert_eq!(state(server, token, path).await["lineage"], "another-lineage");
+
+    workspace.ok(&["destroy", "-auto-approve"]);
+    assert_eq!(state(server, token, path).await["resources"], Value::Array(Vec::new()));
 }
 
 #[tokio::test]

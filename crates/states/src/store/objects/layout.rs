@@ -26,6 +26,8 @@ use crate::store::{StoreError, head_text, parse_head};
 
 /// The key of the state.
 pub(super) const FILE: &str = "tfstate";
+/// Where a deleted state is kept, so that other programs find none.
+pub(super) const DELETED: &str = "tfstate-deleted";
 /// What stands there when the state is elsewhere.
 const ELSEWHERE: &[u8] = b"stateward: this state is kept in chunks; read it through stateward\n";
 
@@ -50,14 +52,21 @@ struct Ours {
 /// A head as it was found.
 pub(super) struct Laid {
     pub(super) head: Head,
-    pub(super) file_hash: Option<String>,
+    pub(super) mark: String,
 }
 
 /// A head as it is to be written; an annotation without a text is to be removed.
 pub(super) struct Layout {
     pub(super) annotations: BTreeMap<String, Option<String>>,
     pub(super) file: Option<Bytes>,
-    pub(super) file_hash: Option<String>,
+    /// The key of the file.
+    pub(super) key: &'static str,
+    pub(super) mark: String,
+}
+
+/// Tells whether two objects hold the same state under the same key.
+fn mark(key: &str, hash: Option<&str>) -> String {
+    format!("{key}={}", hash.unwrap_or_default())
 }
 
 pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
@@ -78,6 +87,8 @@ pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
         return Err(StoreError::TooLarge("the gzip of the state does not fit one object".to_owned()));
     }
     let file_hash = file.as_deref().map(hash);
+    let key = if head.deleted.is_some() { DELETED } else { FILE };
+    let mark = mark(key, file_hash.as_deref());
     let mut annotations = BTreeMap::new();
     let info = head.lock.as_ref().map(|lock| LockInfo { id: lock.id.clone(), text: lock.info.clone() });
     for (name, field) in LOCK {
@@ -88,28 +99,33 @@ pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
         annotations.insert(format!("{PREFIX}{name}"), text);
     }
     let text = String::from_utf8(head_text(&head)?).map_err(|error| StoreError::Damaged(error.to_string()))?;
-    let ours = Ours { file: file_hash.clone(), lock: info.map(|info| info.id), head: text };
+    let ours = Ours { file: file_hash.filter(|_| key == FILE), lock: info.map(|info| info.id), head: text };
     let ours = serde_json::to_string(&ours).map_err(|error| StoreError::Damaged(error.to_string()))?;
     if ours.len() > ANNOTATION_BYTES {
         return Err(StoreError::TooLarge("the head does not fit the annotations of an object".to_owned()));
     }
     annotations.insert(OURS.to_owned(), Some(ours));
-    Ok(Layout { annotations, file, file_hash })
+    Ok(Layout { annotations, file, key, mark })
 }
 
 pub(super) async fn read(
     mut annotations: BTreeMap<String, String>,
     file: Option<Bytes>,
+    deleted: Option<Bytes>,
     reader: &Reader,
 ) -> Result<Laid, StoreError> {
     let file_hash = file.as_deref().map(hash);
+    let mark = match &deleted {
+        Some(deleted) if file.is_none() => mark(DELETED, Some(&hash(deleted))),
+        _ => mark(FILE, file_hash.as_deref()),
+    };
     let ours: Option<Ours> = annotations.remove(OURS).and_then(|text| serde_json::from_str(&text).ok());
     let (mut head, noted_file, noted_lock) = match ours {
         Some(ours) => (parse_head(ours.head.as_bytes())?, Some(ours.file), ours.lock),
         None => (Head::new(), None, None),
     };
     if noted_file.as_ref() == Some(&file_hash) {
-        if let (Some(version), Some(file)) = (&mut head.current, file)
+        if let (Some(version), Some(file)) = (&mut head.current, file.or(deleted))
             && let Body::File { bytes, .. } = &mut version.body
         {
             *bytes = file.to_vec();
@@ -124,7 +140,7 @@ pub(super) async fn read(
         None if id.is_empty() => {}
         _ => relocked(&mut head, (!id.is_empty()).then(|| LockInfo::made(id, operation, info, who))),
     }
-    Ok(Laid { head, file_hash })
+    Ok(Laid { head, mark })
 }
 
 /// Another program wrote the state: it is the current version now. Ours is still there only if it was in chunks.

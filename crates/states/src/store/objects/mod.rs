@@ -90,7 +90,7 @@ impl<K: Kind> ObjectStore<K> {
                 ),
                 ..ObjectMeta::default()
             };
-            let data = laid.file.map(|bytes| (layout::FILE.to_owned(), ByteString(bytes.to_vec())));
+            let data = laid.file.map(|bytes| (laid.key.to_owned(), ByteString(bytes.to_vec())));
             let object = K::new(metadata, data.into_iter().collect());
             return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
         };
@@ -102,8 +102,9 @@ impl<K: Kind> ObjectStore<K> {
             },
         });
         // The state itself crosses the network only when it changes: a LOCK is small, whatever it locks.
-        if laid.file_hash != before.file_hash {
-            patch[K::DATA] = json!({ layout::FILE: laid.file.map(|bytes| ByteString(bytes.to_vec())) });
+        if laid.mark != before.mark {
+            patch[K::DATA] = json!({ layout::FILE: null, layout::DELETED: null });
+            patch[K::DATA][laid.key] = json!(laid.file.map(|bytes| ByteString(bytes.to_vec())));
         }
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         match asked(Doing::Write, objects.patch(key.name(), &parameters, &patch)).await {
@@ -142,11 +143,12 @@ impl<K: Kind> Store for ObjectStore<K> {
             let objects = self.of(key.namespace());
             let Some(mut object) = asked(Doing::Read, objects.get_opt(key.name())).await? else { return Ok(None) };
             let metadata = std::mem::take(object.meta_mut());
-            let file = object.data_mut().remove(layout::FILE).map(|bytes| Bytes::from(bytes.0));
+            let mut take = |key| object.data_mut().remove(key).map(|bytes| Bytes::from(bytes.0));
+            let (file, deleted) = (take(layout::FILE), take(layout::DELETED));
             let annotations = metadata.annotations.unwrap_or_default();
-            let Laid { head, file_hash } = layout::read(annotations, file, &self.reader).await?;
+            let Laid { head, mark } = layout::read(annotations, file, deleted, &self.reader).await?;
             let version = metadata.resource_version.unwrap_or_default();
-            Ok(Some(Found { head, revision: Seen { version, file_hash }.write() }))
+            Ok(Some(Found { head, revision: Seen { version, mark }.write() }))
         })
     }
 
@@ -274,22 +276,21 @@ fn stray(metadata: ObjectMeta) -> Option<Stray> {
     Some(Stray { key: Key::new(metadata.namespace?, annotations.get(STATE)?).ok()?, upload, deadline })
 }
 
-/// What was read of a head object: its resourceVersion, and the hash of what stood under `tfstate`.
+/// What was read of a head object: its resourceVersion, and what tells its state from another.
 struct Seen {
     version: String,
-    file_hash: Option<String>,
+    mark: String,
 }
 
 impl Seen {
     fn write(self) -> Revision {
-        Revision(format!("{} {}", self.version, self.file_hash.unwrap_or_default()))
+        Revision(format!("{} {}", self.version, self.mark))
     }
 
     fn read(revision: &Revision) -> Result<Seen, StoreError> {
         let parts = revision.0.split_once(' ');
-        let (version, hash) = parts.ok_or_else(|| StoreError::Damaged("a revision of another store".to_owned()))?;
-        let file_hash = Some(hash.to_owned()).filter(|hash| !hash.is_empty());
-        Ok(Seen { version: version.to_owned(), file_hash })
+        let (version, mark) = parts.ok_or_else(|| StoreError::Damaged("a revision of another store".to_owned()))?;
+        Ok(Seen { version: version.to_owned(), mark: mark.to_owned() })
     }
 }
 

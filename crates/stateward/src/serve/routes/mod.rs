@@ -14,6 +14,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use http::StatusCode;
 use states::States;
+use states::http::compat::Compat;
 
 use super::layers::{Around, around};
 use super::metrics::Metrics;
@@ -41,6 +42,11 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
     #[cfg(feature = "testing")]
     let routes = routes.merge(probe::routes());
     finish(routes.with_state(app).layer(DefaultBodyLimit::max(body_bytes)), surroundings)
+}
+
+/// The listener that speaks as the original ConfigMap backend does.
+pub(crate) fn compatible(compat: Compat, surroundings: Around) -> Router {
+    states::http::compat::routes(compat).layer(from_fn_with_state(surroundings, around))
 }
 
 /// The separate loopback port: what monitoring needs, and nothing else, without asking who it is.
