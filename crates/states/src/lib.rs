@@ -1,1 +1,3 @@
 //! The Terraform/OpenTofu HTTP state backend.
+
+pub mod codec;

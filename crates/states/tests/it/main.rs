@@ -1,0 +1,3 @@
+//! The state backend as its callers meet it.
+
+mod codec;
