@@ -69,15 +69,17 @@ impl Gap {
         }
     }
 
-    /// Takes the bytes of `space` that go on canonically and gives their number.
+    /// Takes the bytes of `space` that can be part of canonical white space where `depth` containers are open, and
+    /// gives their number. Bounded, so that endless spaces are noticed before the next token.
     #[inline]
-    pub(super) fn take(&mut self, space: &[u8]) -> usize {
+    pub(super) fn take(&mut self, space: &[u8], depth: usize) -> usize {
         let mut taken = 0;
         if *self == Gap::NONE && space.first() == Some(&b'\n') {
             self.newline = true;
             taken = 1;
         }
-        let spaces = space[taken..].iter().take_while(|byte| **byte == b' ').count();
+        let most = if self.newline { 2 * depth } else { 1 };
+        let spaces = space[taken..].iter().take(most - self.spaces).take_while(|byte| **byte == b' ').count();
         self.spaces += spaces;
         taken + spaces
     }

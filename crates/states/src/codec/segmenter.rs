@@ -128,16 +128,18 @@ impl Segmenter {
         }
     }
 
-    /// Cuts inside `span`, which is part of a string, wherever the hash or the length says so.
+    /// Cuts inside `span`, which is part of a string, wherever the hash or the length says so; `due_from` gives the
+    /// first possible byte once the length does.
     #[cold]
-    fn seek(&mut self, bytes: &[u8], span: Range<usize>, depth: usize) {
+    fn seek(&mut self, bytes: &[u8], span: Range<usize>, depth: usize, due_from: DueFrom) {
         let mut from = span.start;
         loop {
             let (hot, due) = (self.hot.max(from), self.due.max(from));
             let by_content = bytes.get(hot..due.min(span.end)).and_then(|bytes| self.gear.find(bytes));
             let cut = match by_content {
                 Some(length) => hot + length,
-                None => match unescaped_from(bytes, from..span.end, due) {
+                None if due >= span.end => return,
+                None => match due_from(bytes, from..span.end, due) {
                     Some(at) => at + 1,
                     None => return,
                 },
@@ -155,27 +157,19 @@ impl Segmenter {
     }
 }
 
-/// The first place from `due` on that does not end with a backslash that waits for what it escapes.
+type DueFrom = fn(&[u8], Range<usize>, usize) -> Option<usize>;
+
+/// The first place from `due` on that is not a backslash that waits for what it escapes.
 fn unescaped_from(bytes: &[u8], span: Range<usize>, due: usize) -> Option<usize> {
-    if due >= span.end {
-        return None;
-    }
     let mut at = span.start;
-    loop {
-        if bytes[at] == b'\\' {
-            at += 1;
-        }
-        if at >= span.end {
-            return None;
-        }
+    while at < span.end {
+        at += usize::from(bytes[at] == b'\\');
         if at >= due {
-            return Some(at);
+            break;
         }
         at += 1;
-        if at >= span.end {
-            return None;
-        }
     }
+    Some(at).filter(|at| *at < span.end)
 }
 
 impl Sink for Segmenter {
@@ -214,16 +208,13 @@ impl Sink for Segmenter {
     #[inline]
     fn text(&mut self, bytes: &[u8], span: Range<usize>, _role: Role, depth: usize) {
         if span.end > self.hot {
-            self.seek(bytes, span, depth);
+            self.seek(bytes, span, depth, unescaped_from);
         }
     }
 
     fn escape(&mut self, bytes: &[u8], span: Range<usize>, _role: Role, depth: usize) {
-        let hot = self.hot.max(span.start);
-        if let Some(length) = bytes.get(hot..span.end.min(self.due)).and_then(|bytes| self.gear.find(bytes)) {
-            self.cut(bytes, hot + length, depth);
-        }
-        self.cut_when_due(bytes, &span, depth);
+        // A backslash here is what was escaped and waits for nothing.
+        self.seek(bytes, span, depth, |_, _, due| Some(due));
     }
 
     #[inline]
@@ -249,7 +240,7 @@ impl Sink for Segmenter {
         loop {
             if let Shape::Minified(_) = self.shape {
                 self.copy(bytes, from);
-                from += self.gap.take(&bytes[from..span.end]);
+                from += self.gap.take(&bytes[from..span.end], depth);
                 self.copied = from;
                 if from == span.end {
                     return;

@@ -112,11 +112,11 @@ fn how_an_upload_is_split_changes_nothing() {
                 receiver.push(&state.as_bytes()[split..]).expect("valid");
                 let received = receiver.finish(None).expect("valid");
                 assert_eq!(received.facts, whole.facts, "split at {split}");
-                assert_eq!(received.segments, whole.segments, "split at {split}, segments {segment:?}");
+                assert!(received.segments == whole.segments, "split at {split}, segments {segment:?}");
             }
             for piece in 1..9 {
                 let received = receive(state.as_bytes(), limits(segment.clone()), piece).expect("valid");
-                assert_eq!(received.segments, whole.segments, "pieces of {piece}, segments {segment:?}");
+                assert!(received.segments == whole.segments, "pieces of {piece}, segments {segment:?}");
             }
         }
     }
@@ -143,7 +143,7 @@ fn endless_tokens_and_white_space_are_cut_too() {
         }
         assert!(restored(&mut received) == body.as_bytes(), "{} came back changed", &body[..20]);
         let other = receive(body.as_bytes(), limits(1000..4000), 64).expect("valid");
-        assert_eq!(other.segments, received.segments, "{}", &body[..20]);
+        assert!(other.segments == received.segments, "{}", &body[..20]);
     }
 }
 

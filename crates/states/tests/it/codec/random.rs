@@ -145,7 +145,7 @@ fn random_documents_come_back_exactly() {
                 agree(body.as_bytes(), true);
                 assert_eq!(String::from_utf8_lossy(&restored(&mut received)), body, "{limits:?}");
                 let other = receive(body.as_bytes(), limits, body.len()).expect("valid");
-                assert_eq!(other.segments, received.segments, "{body}");
+                assert!(other.segments == received.segments, "{body}");
                 minified += received.segments.iter().filter(|segment| super::minified(segment)).count();
             }
             Err(_) => agree(body.as_bytes(), false),
