@@ -1,5 +1,6 @@
-//! The engine on every store (the conformance suite), and the steps at which it may die.
+//! The codec, the engine on every store (the conformance suite), and the steps at which it may die.
 
+mod codec;
 mod conformance;
 mod crash;
 mod places;
