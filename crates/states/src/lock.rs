@@ -117,14 +117,12 @@ pub fn decide(state: State<'_>, wish: Wish<'_>, user: &str, now: Timestamp, rule
     match wish {
         Wish::Lock(info) if info.id == lock.id && own => Decision::Proceed,
         Wish::Lock(_) if expired(lock, now, rules) => Decision::Take,
-        Wish::Lock(_) => Decision::Held,
         Wish::Unlock(None) => Decision::Force,
         Wish::Unlock(Some(id)) if id == lock.id && own => Decision::Release,
         Wish::Unlock(Some(id)) if id == lock.id => Decision::Force,
         Wish::Unlock(Some(id)) if released_last(id) => Decision::Nothing,
-        Wish::Unlock(Some(_)) => Decision::Held,
         Wish::Change(Some(id)) if id == lock.id => Decision::Proceed,
-        Wish::Change(_) => Decision::Held,
+        Wish::Lock(_) | Wish::Unlock(Some(_)) | Wish::Change(_) => Decision::Held,
     }
 }
 

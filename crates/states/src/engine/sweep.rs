@@ -82,15 +82,12 @@ impl State {
 
     /// Chunks that are there although no head may name them.
     async fn sweep_strays(&self, strays: &[Stray], past: Timestamp) -> Result<usize, Error> {
-        let garbage: Vec<Uuid> = match self.head().await? {
-            Some(head) => {
-                let named = self.named(&head).await?;
-                strays.iter().map(|stray| stray.upload).filter(|upload| !named.contains(upload)).collect()
-            }
-            None => {
-                let past = before(past, self.settings.times.grace);
-                strays.iter().filter(|stray| stray.deadline < past).map(|stray| stray.upload).collect()
-            }
+        let garbage: Vec<Uuid> = if let Some(head) = self.head().await? {
+            let named = self.named(&head).await?;
+            strays.iter().map(|stray| stray.upload).filter(|upload| !named.contains(upload)).collect()
+        } else {
+            let past = before(past, self.settings.times.grace);
+            strays.iter().filter(|stray| stray.deadline < past).map(|stray| stray.upload).collect()
         };
         for upload in &garbage {
             self.store.delete_chunks(&self.key, *upload).await?;

@@ -63,7 +63,8 @@ async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
             problem.into_response()
         };
     }
-    match by_method(&compat, &caller, state.clone(), Request::from_parts(parts, body)).await {
+    let request = Request::from_parts(parts, body);
+    match Box::pin(by_method(&compat, &caller, state.clone(), request)).await {
         Ok(response) => response,
         Err(problem) if problem.status == StatusCode::FORBIDDEN => {
             let text = format!("configmaps \"{}\" is forbidden: <nil>", state.key().name());
@@ -101,7 +102,7 @@ async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Requ
                 let received = receive::receive(request, states.settings()).await?;
                 state.write(received, id.as_deref(), &user).await.map(drop).map_err(problem)
             };
-            caller.act(action, write).await
+            caller.act(action, Box::pin(write)).await
         }
         "LOCK" => {
             let action = action(&state, changing(head.as_ref()));

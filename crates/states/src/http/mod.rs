@@ -9,10 +9,9 @@ mod problem;
 mod receive;
 
 use ::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use ::http::{HeaderName, Method, StatusCode};
+use ::http::{HeaderName, StatusCode};
 use access::Action;
-use access::http::Caller;
-use access::http::Problem;
+use access::http::{Caller, Problem};
 use axum::Router;
 use axum::extract::{Path, Query, Request, State as Shared};
 use axum::response::{IntoResponse, Response};
@@ -67,11 +66,11 @@ async fn write(
     let (id, user) = (lock_id(pairs), caller.identity().user.clone());
     let verb = change_verb(&state).await?;
     let action = action(&state, verb);
-    let written = caller.act(action, async move {
+    let write = async move {
         let received = receive::receive(request, states.settings()).await?;
         state.write(received, id.as_deref(), &user).await.map_err(problem)
-    });
-    written.await?;
+    };
+    caller.act(action, Box::pin(write)).await?;
     Ok(StatusCode::OK.into_response())
 }
 
@@ -97,7 +96,7 @@ async fn lock_or_unlock(
     match request.method().as_str() {
         "LOCK" => lock(&states, &caller, names, request).await,
         "UNLOCK" => unlock(&states, &caller, names, request).await,
-        _ => Ok(no_such_method(request.method())),
+        _ => Ok(no_such_method()),
     }
 }
 
@@ -133,7 +132,7 @@ async fn unlock(states: &States, caller: &Caller, names: Names, request: Request
     Ok(StatusCode::OK.into_response())
 }
 
-fn no_such_method(_method: &Method) -> Response {
+fn no_such_method() -> Response {
     let problem = Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "this path does not have that method",

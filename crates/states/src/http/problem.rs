@@ -50,6 +50,10 @@ pub(super) fn bad_state(bad: &BadState) -> Problem {
             bad.to_string(),
             "make the state smaller, or ask the operator to raise states.body_bytes",
         ),
+        BadState::TooDeep { .. } => Problem::bad_request(
+            bad.to_string(),
+            "nest the values of the state less, or ask the operator to raise states.depth",
+        ),
         BadState::Spool(error) => {
             tracing::error!(%error, "failed to spool a state");
             Problem::unavailable("the state cannot be received at the moment")

@@ -115,16 +115,16 @@ enum Encoding {
 
 /// The receiver, behind the decoder that the request asks for.
 enum Sink {
-    Plain(Receiver),
-    Gzip { decoder: MultiGzDecoder<Pusher>, md5: Md5 },
+    Plain(Box<Receiver>),
+    Gzip { decoder: Box<MultiGzDecoder<Pusher>>, md5: Md5 },
 }
 
 impl Sink {
     fn new(encoding: Encoding, receiver: Receiver) -> Sink {
         match encoding {
-            Encoding::Identity => Sink::Plain(receiver),
+            Encoding::Identity => Sink::Plain(Box::new(receiver)),
             Encoding::Gzip => {
-                let decoder = MultiGzDecoder::new(Pusher { receiver, fault: None });
+                let decoder = Box::new(MultiGzDecoder::new(Pusher { receiver, fault: None }));
                 Sink::Gzip { decoder, md5: Md5::new() }
             }
         }
