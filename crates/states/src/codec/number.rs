@@ -18,12 +18,11 @@ impl Number {
     /// What is seen with `byte` added, `None` if the number ended before it, or what was expected instead.
     pub(super) fn next(self, byte: u8) -> Result<Option<Number>, &'static str> {
         Ok(Some(match (self, byte) {
-            (Number::Whole, b'0'..=b'9') => Number::Whole,
             (Number::Fraction | Number::Point, b'0'..=b'9') => Number::Fraction,
             (Number::Exponent | Number::Sign | Number::Power, b'0'..=b'9') => Number::Power,
             (Number::Start, b'-') => Number::Minus,
             (Number::Start | Number::Minus, b'0') => Number::Zero,
-            (Number::Start | Number::Minus, b'1'..=b'9') => Number::Whole,
+            (Number::Whole, b'0'..=b'9') | (Number::Start | Number::Minus, b'1'..=b'9') => Number::Whole,
             (Number::Zero | Number::Whole, b'.') => Number::Point,
             (Number::Zero | Number::Whole | Number::Fraction, b'e' | b'E') => Number::Exponent,
             (Number::Exponent, b'+' | b'-') => Number::Sign,

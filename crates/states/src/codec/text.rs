@@ -101,7 +101,7 @@ mod tests {
                     0 => random.u8(..),
                     1 => *random.choice(b"\"\\\x1f\x20\x21\x7f\x80\n\r\t").expect("not empty"),
                     2..6 => b' ',
-                    _ => random.u8(b'a'..b'z'),
+                    _ => random.u8(b'a'..=b'z'),
                 })
                 .collect();
             let at = random.usize(..bytes.len());

@@ -188,17 +188,14 @@ impl<V: Visit> Sink for Guide<'_, V> {
     }
 
     fn closing_quote(&mut self, bytes: &[u8], at: usize, role: Role, _depth: usize) {
-        match (role, self.path.last_mut()) {
-            (Role::Key, Some(step)) => {
-                self.visit.token(&bytes[at..=at]);
-                if step.key.contains(&b'\\') {
-                    step.key = unescaped(&step.key);
-                }
+        if let (Role::Key, Some(step)) = (role, self.path.last_mut()) {
+            self.visit.token(&bytes[at..=at]);
+            if step.key.contains(&b'\\') {
+                step.key = unescaped(&step.key);
             }
-            _ => {
-                self.piece(&bytes[at..=at]);
-                self.leaf_ended();
-            }
+        } else {
+            self.piece(&bytes[at..=at]);
+            self.leaf_ended();
         }
     }
 

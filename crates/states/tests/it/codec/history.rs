@@ -3,7 +3,7 @@
 use states::codec::{Encoding, Limits, Segment, align, delta, restore, unpack};
 use testbed::states::{Options, RESOURCE_BYTES, generate};
 
-use super::{limits, receive, restored, stored_bytes};
+use super::{limits, receive, restored, stored_bytes, tell};
 
 struct Version {
     state: Vec<u8>,
@@ -65,7 +65,7 @@ fn a_hundred_versions_with_small_edits_take_at_most_twice_the_bytes_of_one() {
     }
     let one = stored_bytes(&versions.last().expect("some").segments);
     let all: u64 = versions.iter().map(|version| stored_bytes(&version.segments)).sum();
-    println!("{count} versions of {megabytes} MB: {all} bytes, the newest alone {one}");
+    tell(&format!("{count} versions of {megabytes} MB: {all} bytes, the newest alone {one}"));
     // Full scale is the promise; a few versions must not use more than their share of it.
     assert!(all - one <= one * count / 100, "{all} bytes for {count} versions, {one} for one");
 

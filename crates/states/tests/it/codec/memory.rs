@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use states::codec::{Limits, Receiver, SpoolPlace, restore};
 use testbed::states::{Options, RESOURCE_BYTES, stream};
 
-use super::stored_bytes;
+use super::{stored_bytes, tell};
 
 /// Set in the child: how many megabytes it receives and restores.
 const CHILD: &str = "STATEWARD_TEST_CODEC_MEGABYTES";
@@ -32,8 +32,8 @@ fn a_huge_state_passes_in_bounded_memory() {
         line.trim().parse().expect("a number")
     };
     let (peak, before, stored) = (figure("peak kB:"), figure("before kB:"), figure("stored kB:"));
-    println!("{megabytes} MB: peak {peak} kB, {before} kB before the state, {stored} kB stored");
-    assert!(peak < 64 * 1024 + stored, "peak of {peak} kB for {stored} kB stored");
+    tell(&format!("{megabytes} MB: peak {peak} kB, {before} kB before the state, {stored} kB stored"));
+    assert!(peak < 64 * 1024 + stored, "peak of {peak} kB for {stored} kB stored"));
     assert_eq!(std::fs::read_dir(spool.path()).expect("a directory").count(), 0, "something is left in the spool");
 }
 
@@ -58,7 +58,8 @@ fn pass(megabytes: usize) {
         restore(&received.segments[index], &stored, None, &mut hash).expect("whole");
     }
     assert_eq!(hash.0.finish().as_ref(), received.facts.sha256);
-    println!("\nbefore kB: {before}\npeak kB: {}\nstored kB: {}", peak(), stored_bytes(&received.segments) / 1024);
+    let stored = stored_bytes(&received.segments) / 1024;
+    tell(&format!("\nbefore kB: {before}\npeak kB: {}\nstored kB: {stored}", peak()));
 }
 
 struct Hash(Context);

@@ -73,3 +73,9 @@ fn minified(segment: &Segment) -> bool {
 fn stored_bytes(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| segment.stored).sum()
 }
+
+/// A figure for whoever runs the tests with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "cargo keeps it for those who ask")]
+fn tell(figure: &str) {
+    println!("{figure}");
+}

@@ -31,13 +31,13 @@ fn line(random: &mut Rng, out: &mut String, layout: Space, depth: usize) {
     }
 }
 
+const ESCAPES: [&str; 8] = ["\\\"", "\\\\", "\\/", "\\b", "\\n", "\\u003c", "\\uD800", "\\u00e4"];
+
 fn string(random: &mut Rng, out: &mut String) {
     out.push('"');
     for _ in 0..random.usize(..20) {
         match random.u8(..16) {
-            0 => {
-                out.push_str(["\\\"", "\\\\", "\\/", "\\b", "\\n", "\\u003c", "\\uD800", "\\u00e4"][random.usize(..8)])
-            }
+            0 => out.push_str(ESCAPES[random.usize(..ESCAPES.len())]),
             1 => out.push(random.choice(['ä', '€', '𝄞', '\u{7f}', '\u{ffff}']).unwrap_or('ä')),
             2 => out.push(random.choice(['{', '}', '[', ']', ',', ':', ' ']).unwrap_or(' ')),
             _ => out.push(random.alphanumeric()),

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use states::codec::{Limits, Receiver};
 use testbed::states::{Options, RESOURCE_BYTES, generate};
 
-use super::{receive, restored, spool, stored_bytes};
+use super::{receive, restored, spool, stored_bytes, tell};
 
 /// The fastest of a few runs.
 fn fastest(mut run: impl FnMut()) -> Duration {
@@ -38,7 +38,7 @@ fn what_a_state_of_ten_megabytes_costs() {
     let read = fastest(|| back = restored(&mut received));
     assert!(back == state, "the state came back changed");
     let speed = |time: Duration| state.len() as f64 / 1e6 / time.as_secs_f64();
-    println!(
+    tell(&format!(
         "{:.1} MB: validate {:.0} MB/s, zstd-3 {:.0} MB/s, receive {:.0} MB/s ({:.2}x validate + zstd-3), restore {:.0} MB/s, stored {} bytes",
         state.len() as f64 / 1e6,
         speed(validate),
@@ -47,5 +47,5 @@ fn what_a_state_of_ten_megabytes_costs() {
         write.as_secs_f64() / (validate + compress).as_secs_f64(),
         speed(read),
         stored_bytes(&received.segments),
-    );
+    ));
 }
