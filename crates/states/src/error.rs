@@ -17,6 +17,9 @@ pub enum Error {
     NotFound,
     #[error("there is no such version of the state")]
     NoVersion,
+    /// OpenTofu encrypted it: there is nothing to be read out of it.
+    #[error("the state is encrypted by the client")]
+    Encrypted,
     #[error(transparent)]
     BadState(#[from] BadState),
     /// The upload took longer than an upload may take, and was given up.

@@ -8,6 +8,7 @@ mod change;
 mod chunks;
 mod history;
 mod locking;
+mod outputs;
 mod read;
 mod sweep;
 mod write;
@@ -27,6 +28,7 @@ use crate::lock::{Owners, Rules};
 use crate::store::{Expect, Found, Store};
 
 pub use locking::{Force, Unlocked};
+pub use outputs::Outputs;
 pub use read::Reading;
 pub use write::Written;
 

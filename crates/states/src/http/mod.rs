@@ -19,6 +19,7 @@ use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use crate::codec::Sensitive;
 use crate::engine::{Force, State, States};
 use crate::key::Key;
 use crate::lock_info::LockInfo;
@@ -32,11 +33,13 @@ const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 type Names = (String, String);
 type Pairs = Vec<(String, String)>;
 
-/// `/state/{namespace}/{name}` of the main listener.
+/// `/state/{namespace}/{name}` of the main listener, and the outputs below it.
 pub fn routes<S: Clone + Send + Sync + 'static>(states: States) -> Router<S> {
     // The router knows no LOCK and UNLOCK; whatever else comes is answered with the methods that there are.
     let methods = get(read).post(write).put(write).delete(remove).fallback(lock_or_unlock);
-    Router::new().route("/state/{namespace}/{name}", methods.with_state(states))
+    Router::new()
+        .route("/state/{namespace}/{name}", methods.with_state(states.clone()))
+        .route("/state/{namespace}/{name}/outputs", get(outputs).with_state(states))
 }
 
 async fn read(Shared(states): Shared<States>, caller: Caller, Path(names): Path<Names>) -> Result<Response, Problem> {
@@ -53,6 +56,25 @@ async fn read(Shared(states): Shared<States>, caller: Caller, Path(names): Path<
         (CACHE_CONTROL, "no-store".to_owned()),
     ];
     Ok((headers, body::stream(first, reading)).into_response())
+}
+
+/// What `terraform_remote_state` needs, for those who may not read the state.
+async fn outputs(
+    Shared(states): Shared<States>,
+    caller: Caller,
+    Path(names): Path<Names>,
+) -> Result<Response, Problem> {
+    let state = find(&states, names)?;
+    caller.may(&on_states(&state, "get").subresource("outputs")).await?;
+    let sensitive = match caller.may(&on_states(&state, "get").subresource("sensitive-outputs")).await {
+        Ok(()) => Sensitive::Shown,
+        Err(refused) if refused.status == StatusCode::FORBIDDEN => Sensitive::LeftOut,
+        Err(problem) => return Err(problem),
+    };
+    let mut outputs = state.outputs(sensitive).await.map_err(problem)?;
+    let first = outputs.recv().await.transpose().map_err(problem)?;
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, body::outputs(first, outputs)).into_response())
 }
 
 async fn write(

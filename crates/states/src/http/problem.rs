@@ -20,6 +20,7 @@ pub(super) fn problem(error: Error) -> Problem {
         }
         Error::NotFound => (StatusCode::NOT_FOUND, "check the namespace and the name"),
         Error::NoVersion => (StatusCode::NOT_FOUND, "list the versions"),
+        Error::Encrypted => (StatusCode::CONFLICT, "read the whole state, with a client that has the key"),
         Error::BadState(bad) => return bad_state(bad),
         Error::Busy { .. } | Error::UploadExpired => return Problem::unavailable(error.to_string()),
         Error::Store(StoreError::TooLarge(_)) => {

@@ -167,6 +167,38 @@ async fn each_role_may_do_what_its_row_says() {
 }
 
 #[tokio::test]
+async fn outputs_can_be_read_without_the_state() {
+    let server = Start::new().serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    let reader = user(&server, "reader", &["outputs@*"]).await;
+    let path = format!("{PATH}/outputs");
+    assert_eq!(reader.does("GET", &path, "").await, 404);
+    let state = json!({
+        "version": 4, "terraform_version": "1.12.6", "serial": 3, "lineage": "l",
+        "outputs": {
+            "open": {"value": "seen", "type": "string"},
+            "secret": {"value": "canary-output", "type": "string", "sensitive": true},
+        },
+        "resources": [{"type": "x", "instances": [{"attributes": {"password": "canary-attribute"}}]}],
+    });
+    assert_eq!(ann.does("POST", PATH, state.to_string()).await, 200);
+    assert_eq!(reader.does("GET", PATH, "").await, 403);
+    let (status, text) = reader.send("GET", &path, "").await;
+    assert_eq!(status, 200, "{text}");
+    assert!(!text.contains("canary"), "{text}");
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&document["serial"], &document["resources"]), (&json!(3), &json!([])));
+    assert_eq!(document["outputs"], json!({"open": {"value": "seen", "type": "string"}}));
+    let (_, text) = ann.send("GET", &path, "").await;
+    assert!(text.contains("canary-output") && !text.contains("canary-attribute"), "{text}");
+
+    let sealed = json!({"serial": 4, "lineage": "l", "meta": {}, "encrypted_data": "AAAA", "encryption_version": "v0"});
+    assert_eq!(ann.does("POST", PATH, sealed.to_string()).await, 200);
+    assert_eq!(ann.does("GET", &path, "").await, 409);
+    assert_eq!(ann.send("GET", PATH, "").await.1, sealed.to_string());
+}
+
+#[tokio::test]
 async fn bad_requests_are_told_what_is_wrong_and_store_nothing() {
     let server = Start::new().flag("--states-body-bytes", "1MiB").serve();
     let user = user(&server, "ann", &["editor@*"]).await;
