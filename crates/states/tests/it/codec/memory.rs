@@ -33,7 +33,7 @@ fn a_huge_state_passes_in_bounded_memory() {
     };
     let (peak, before, stored) = (figure("peak kB:"), figure("before kB:"), figure("stored kB:"));
     tell(&format!("{megabytes} MB: peak {peak} kB, {before} kB before the state, {stored} kB stored"));
-    assert!(peak < 64 * 1024 + stored, "peak of {peak} kB for {stored} kB stored"));
+    assert!(peak < 64 * 1024 + stored, "peak of {peak} kB for {stored} kB stored");
     assert_eq!(std::fs::read_dir(spool.path()).expect("a directory").count(), 0, "something is left in the spool");
 }
 
