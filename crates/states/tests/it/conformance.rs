@@ -125,7 +125,7 @@ async fn of_many_locks_one_wins_and_only_its_holder_writes() {
 async fn concurrent_writers_lose_nothing() {
     on_every_store(|place| async move {
         let state = place.state("writers");
-        let bodies: Vec<Vec<u8>> = (0..6).map(|number| big_state(number, 60_000)).collect();
+        let bodies: Vec<Vec<u8>> = (0..6).map(|number| big_state(number, 100_000)).collect();
         let written = join_all(bodies.iter().map(|body| write(&state, body, None, "ann"))).await;
         let numbers: BTreeSet<u64> = written
             .into_iter()
@@ -149,7 +149,7 @@ async fn old_versions_can_be_read_until_they_are_too_many() {
     on_every_store(|place| async move {
         let state = place.state_with("history", Settings { versions: 30, ..settings() });
         let body =
-            |number: u64| if number.is_multiple_of(10) { big_state(number, 60_000) } else { small_state(number) };
+            |number: u64| if number.is_multiple_of(10) { big_state(number, 100_000) } else { small_state(number) };
         for number in 1..=60 {
             assert_eq!(write(&state, &body(number), None, "ann").await.unwrap(), Written::Version(number));
         }

@@ -18,11 +18,13 @@ use crate::places::{Place, big_state, no_time, read, settings, write};
 
 const CHILD: &str = "STATES_CRASH_CHILD";
 
-/// How many versions the child writes: enough to fill a page and to drop old versions.
-const WRITES: u64 = 24;
+/// How many versions are kept, and how many the child writes: enough to fill a page of old ones and to drop it.
+const KEPT: usize = 20;
+const WRITES: u64 = 32;
 
+/// Every third fits the head, the others are chunks.
 fn body(number: u64) -> Vec<u8> {
-    big_state(number, 3_000_000 / (1 + number % 3 * 20) as usize)
+    big_state(number, if number.is_multiple_of(3) { 20_000 } else { 150_000 })
 }
 
 async fn place(url: &str) -> Place {
@@ -37,7 +39,7 @@ async fn place(url: &str) -> Place {
 }
 
 fn hasty() -> Settings {
-    Settings { times: no_time(), versions: 4, ..settings() }
+    Settings { times: no_time(), versions: KEPT, ..settings() }
 }
 
 /// What the child does; a plain test otherwise, which has nothing to do.
@@ -59,7 +61,7 @@ async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one() {
     let postgres = testbed::Postgres::shared().expect("PostgreSQL");
     let mut died_at = BTreeSet::new();
     for step in Step::ALL {
-        for passes in [0, 1, testbed::scale().of(2, 7)] {
+        for passes in testbed::scale().of(0..1, 0..6) {
             let file = scratch("crash").unwrap();
             let urls = [
                 format!("sqlite:{}", file.join("states.db").display()),

@@ -18,7 +18,7 @@ async fn what_no_head_names_goes_and_what_one_names_stays() {
         let state = states.at(place.key("swept"));
         // Too large for a head.
         let body = |number| big_state(number, 3 * place.store.limits().inline);
-        for number in 1..=10 {
+        for number in 1..=7 {
             write(&state, &body(number), None, "ann").await.unwrap();
         }
         // A write that died after its first chunk, and one whose head vanished.
@@ -59,8 +59,8 @@ async fn an_upload_under_way_is_left_alone_by_any_number_of_sweepers() {
                 }
             }
         });
-        for number in 1..=testbed::scale().of(10, 200) {
-            let bytes = big_state(number, 3_000_000);
+        for number in 1..=testbed::scale().of(4, 200) {
+            let bytes = big_state(number, 3 * place.store.limits().inline);
             write(&state, &bytes, None, "ann").await.unwrap();
             assert!(read(&state).await.unwrap() == bytes, "{number}");
         }
