@@ -37,7 +37,7 @@ async fn of_many_swaps_of_the_same_head_exactly_one_wins() {
             assert_eq!(found.head, heads[won[0].0]);
         }
         let found = place.store.read_head(&key).await.unwrap().expect("a head");
-        assert_eq!(place.store.list(Some(&place.namespace)).await.unwrap(), [key.clone()]);
+        assert_eq!(place.store.list(Some(&place.namespace)).await.unwrap(), std::slice::from_ref(&key));
         place.store.delete_head(&key, &found.revision).await.unwrap();
         assert!(place.store.read_head(&key).await.unwrap().is_none());
         let late = place.store.write_head(&key, &head(), &Expect::Revision(found.revision)).await;
