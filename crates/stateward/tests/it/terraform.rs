@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use serde_json::Value;
 use testbed::process::scratch;
@@ -67,15 +67,16 @@ impl Workspace {
     #[track_caller]
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        assert!(output.status.success(), "{:?} {arguments:?}: {}", self.client, text(&output));
+        assert!(output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     #[track_caller]
     fn fails(&self, arguments: &[&str], with: &str) {
         let output = self.run(arguments);
-        assert!(!output.status.success(), "{:?} {arguments:?}: {}", self.client, text(&output));
-        assert!(text(&output).contains(with), "{:?} {arguments:?}: no {with:?} in {}", self.client, text(&output));
+        assert!(!output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
+        let told = text(&output);
+        assert!(told.contains(with), "{} {arguments:?}: no {with:?} in {told}", self.client.display());
     }
 
     fn spawn(&self, arguments: &[&str]) -> Child {
@@ -96,7 +97,7 @@ fn authority(server: &Server) -> PathBuf {
     server.data.join("tls/self-signed.crt")
 }
 
-async fn server() -> (Server, String) {
+fn server() -> (Server, String) {
     let server = Start::new().tls().serve();
     let token = server.first_token();
     (server, token)
@@ -111,8 +112,13 @@ async fn every_store_carries_a_workspace_through_its_life() {
     let token = server.first_token();
     life(&client, &server, &token, "/state/team-a/postgres").await;
 
-    let (server, token, namespace) =
-        beside_cluster("states", |start| start.flag("--states-routes", "secret-*=secret,*=configmap")).await;
+    let routes = |start: Start| start.flag("--states-routes", "secret-*=secret,*=configmap");
+    let (server, token, namespace) = beside_cluster("secret", routes).await;
+    life(&client, &server, &token, &format!("/state/{namespace}/app")).await;
+    let secrets: Api<Secret> = Api::namespaced(testbed::Cluster::shared().await.client(), &namespace);
+    assert!(secrets.get("app").await.expect("the state is a Secret").data.unwrap().contains_key("tfstate"));
+
+    let (server, token, namespace) = beside_cluster("states", routes).await;
     life(&client, &server, &token, &format!("/state/{namespace}/app")).await;
     let cluster = testbed::Cluster::shared().await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
@@ -128,7 +134,7 @@ async fn state(server: &Server, token: &str, path: &str) -> Value {
 
 #[tokio::test]
 async fn a_workspace_lives_from_init_to_destroy() {
-    let (server, token) = server().await;
+    let (server, token) = server();
     for (number, client) in clients().iter().enumerate() {
         life(client, &server, &token, &format!("/state/team-a/life-{number}")).await;
     }
@@ -167,7 +173,7 @@ async fn life(client: &Path, server: &Server, token: &str, path: &str) {
 
 #[tokio::test]
 async fn of_two_applies_one_waits_or_fails_with_the_real_holder() {
-    let (server, token) = server().await;
+    let (server, token) = server();
     for (number, client) in clients().iter().enumerate() {
         let path = format!("/state/team-a/locked-{number}");
         let holder = Workspace::new(client, &server, &token, &path);
@@ -197,7 +203,7 @@ async fn of_two_applies_one_waits_or_fails_with_the_real_holder() {
 
 #[tokio::test]
 async fn a_broken_lock_is_free_and_its_holder_cannot_write_any_more() {
-    let (server, token) = server().await;
+    let (server, token) = server();
     for (number, client) in clients().iter().enumerate() {
         let path = format!("/state/team-a/forced-{number}");
         let workspace = Workspace::new(client, &server, &token, &path);
