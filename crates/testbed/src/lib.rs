@@ -38,6 +38,7 @@
 pub mod certificates;
 pub mod faults;
 pub mod process;
+pub mod states;
 
 mod cluster;
 mod disk;

@@ -115,6 +115,18 @@ impl Pattern {
     }
 }
 
+impl FromStr for Pattern {
+    type Err = GrantError;
+
+    fn from_str(pattern: &str) -> Result<Pattern, GrantError> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'*';
+        if pattern.is_empty() || pattern.len() > 63 || !pattern.bytes().all(fits) {
+            return Err(GrantError::Pattern(pattern.to_owned()));
+        }
+        Ok(Pattern(pattern.to_owned()))
+    }
+}
+
 /// A role in the namespaces of a pattern, written `ROLE@PATTERN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -153,11 +165,7 @@ impl FromStr for Grant {
             role: role.to_owned(),
             known: ROLES.iter().map(|role| role.name).collect::<Vec<_>>().join(", "),
         })?;
-        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'*';
-        if pattern.is_empty() || pattern.len() > 63 || !pattern.bytes().all(fits) {
-            return Err(GrantError::Pattern(pattern.to_owned()));
-        }
-        Ok(Grant { role, namespaces: Pattern(pattern.to_owned()) })
+        Ok(Grant { role, namespaces: pattern.parse()? })
     }
 }
 

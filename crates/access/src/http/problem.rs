@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use uuid::Uuid;
@@ -44,11 +44,20 @@ pub struct Problem {
     pub status: StatusCode,
     pub message: String,
     pub hint: String,
+    /// A JSON body that the protocol of a route demands in place of ours, such as the LockInfo of a 423.
+    pub document: Option<String>,
 }
 
 impl Problem {
     pub fn new(status: StatusCode, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-        Problem { status, message: message.into(), hint: hint.into() }
+        Problem { status, message: message.into(), hint: hint.into(), document: None }
+    }
+
+    /// The same failure with a body of the protocol's own.
+    #[must_use]
+    pub fn answering(mut self, document: String) -> Problem {
+        self.document = Some(document);
+        self
     }
 
     /// 400: the caller's input is wrong in this field.
@@ -79,6 +88,9 @@ struct Fields<'a> {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        if let Some(document) = self.document {
+            return (self.status, [(CONTENT_TYPE, "application/json")], document).into_response();
+        }
         let error = Fields {
             status: self.status.as_u16(),
             reason: self.status.canonical_reason().unwrap_or("Error"),

@@ -7,7 +7,7 @@ use super::{Problem, Secret};
 
 /// Everything in the settings that cannot be meant together. Each rule is a line: when, which key, fault, cure.
 pub fn contradictions(settings: &Settings) -> Vec<Problem> {
-    let Settings { tls, front_proxy, database, cluster, .. } = settings;
+    let Settings { tls, front_proxy, database, cluster, states, .. } = settings;
     let postgres = database.url.as_ref().map(Secret::expose).is_some_and(|url| url.starts_with("postgres"));
     let no_client_ca = tls.client_ca_file.is_none();
     let no_proxy_ca = front_proxy.ca_file.is_none();
@@ -24,6 +24,12 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "metrics_listen",
             "is the address of listen",
             "choose another port, or leave it out and use /metrics of the server",
+        ),
+        (
+            states.compat_listen.is_some_and(|listen| !listen.ip().is_loopback()) && !tls.is_on(),
+            "states.compat_listen",
+            "is not a loopback address, and TLS is off, so that tokens would cross the network in clear",
+            "set tls.cert_file and tls.key_file, or tls.self_signed, or use 127.0.0.1",
         ),
         (tls.cert_file.is_some() && tls.key_file.is_none(), "tls.cert_file", "has no key", "set tls.key_file"),
         (tls.key_file.is_some() && tls.cert_file.is_none(), "tls.key_file", "has no certificate", "set tls.cert_file"),

@@ -92,6 +92,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("access", "Who is it, may they"),
     ("audit", "The audit log"),
     ("limits", "What one client may take"),
+    ("states", "Terraform and OpenTofu states"),
 ];
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, help: &'static str, more: &'static str) -> Key {
@@ -157,6 +158,16 @@ pub const KEYS: &[Key] = &[
     key("limits.header_time", Kind::Period, Text("10s"), "How long a client may take to send the headers", ""),
     key("limits.idle_body_time", Kind::Period, Text("30s"), "How long a body may stand still", ""),
     key("limits.connections", Kind::Count, Text("4096"), "Connections that are open at the same time", ""),
+
+    key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster)."),
+    key("states.compat_listen", Kind::Address, Unset, "Separate address that speaks as tf-kubernetes-configmap-backend does", "Paths are /NAMESPACE/NAME, the store is configmap. Needs a cluster, and TLS on anything but a loopback address."),
+    key("states.body_bytes", Kind::Bytes, Text("1GiB"), "Largest state", ""),
+    key("states.depth", Kind::Count, Text("512"), "How deep the JSON of a state may be nested", ""),
+    key("states.lock_expiry", Kind::Duration, Text("0s"), "How long a lock holds without a request of its holder", "0s is for ever. An expired lock is not released: the next LOCK takes it over."),
+    key("states.forced_unlock", Kind::Switch, Text("true"), "Whether locks of others can be broken, with the permission `unlock`", ""),
+    key("states.versions", Kind::Count, Text("100"), "How many versions of a state are kept", ""),
+    key("states.version_age", Kind::Duration, Text("0s"), "How long versions are kept", "0s is for ever. The current version always stays."),
+    key("states.sweep_every", Kind::Period, Text("1h"), "How often what unfinished writes left is removed", ""),
 ];
 
 #[cfg(test)]

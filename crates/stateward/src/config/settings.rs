@@ -25,6 +25,7 @@ pub struct Settings {
     pub access: Access,
     pub audit: Audit,
     pub limits: Limits,
+    pub states: States,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -150,6 +151,20 @@ pub struct Limits {
     pub header_time: Duration,
     pub idle_body_time: Duration,
     pub connections: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct States {
+    pub compat_listen: Option<SocketAddr>,
+    pub routes: Vec<String>,
+    pub body_bytes: u64,
+    pub depth: usize,
+    pub lock_expiry: Duration,
+    pub forced_unlock: bool,
+    pub versions: usize,
+    pub version_age: Duration,
+    pub sweep_every: Duration,
 }
 
 #[cfg(test)]

@@ -49,6 +49,12 @@ impl DataDir {
     }
 }
 
+/// Makes a directory that only we may enter, unless it is there.
+pub(crate) fn private(path: &Path) -> Result<()> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    created.with_context(|| format!("failed to create the directory {}", path.display()))
+}
+
 /// Writes a file that only we may read: whole or not at all, and on disk when this returns.
 pub(crate) fn write_private(path: &Path, contents: &[u8]) -> Result<()> {
     let failed = || format!("failed to write {}", path.display());

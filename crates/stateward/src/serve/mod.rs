@@ -13,6 +13,7 @@ mod listener;
 mod metrics;
 mod ready;
 mod routes;
+mod states;
 mod tls;
 
 use std::future::Future;
@@ -66,6 +67,9 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
+    let states = states::open(&settings, &db, cluster.as_ref())?;
+    tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
+
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
     let address = socket.local_addr()?;
@@ -75,7 +79,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     }
 
     let door = Door::new(gate, audit.clone());
-    let app = App { tokens: cluster.is_none().then_some(tokens), ready, metrics: metrics.clone() };
+    let app = App { tokens: cluster.is_none().then_some(tokens), ready, metrics: metrics.clone(), states };
     let around = |hosts| Around {
         door: door.clone(),
         metrics: metrics.clone(),
@@ -97,9 +101,18 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         None => (None, "http"),
     };
     let body_bytes = usize::try_from(settings.limits.body_bytes).unwrap_or(usize::MAX);
-    let main = Listener { socket, tls: config, routes: routes::main(app.clone(), around(hosts), body_bytes), limits };
+    let main =
+        Listener { socket, tls: config.clone(), routes: routes::main(app.clone(), around(hosts), body_bytes), limits };
     let mut listeners = vec![main];
     say(&format!("Stateward is at {scheme}://{address}/"));
+
+    if let Some(listen) = settings.states.compat_listen {
+        let compat = states::compatible(app.states.clone())?;
+        let socket = bind(listen).await?;
+        say(&format!("States in ConfigMaps are at {scheme}://{}/", socket.local_addr()?));
+        let hosts = if listen.ip().is_loopback() { Hosts::Only(settings.allowed_hosts.clone()) } else { Hosts::Any };
+        listeners.push(Listener { socket, tls: config, routes: routes::compatible(compat, around(hosts)), limits });
+    }
 
     if let Some(listen) = settings.metrics_listen {
         if !listen.ip().is_loopback() {
@@ -178,6 +191,7 @@ pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
 async fn open_database(settings: &Settings) -> Result<Db> {
     let db = Db::open(database_config(settings)?).await.context("failed to open the database")?;
     db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
+    db.migrate(&[::states::MIGRATIONS]).await.context("failed to migrate the database")?;
     Ok(db)
 }
 

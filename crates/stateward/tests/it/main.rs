@@ -8,6 +8,7 @@
 mod audit;
 mod cli;
 mod cluster;
+mod compat;
 mod config;
 mod malformed;
 mod mutual_tls;
@@ -16,5 +17,7 @@ mod run;
 mod secrets;
 mod server;
 mod standalone;
+mod states;
+mod terraform;
 mod tls;
 mod token;

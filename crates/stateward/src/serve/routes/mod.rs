@@ -13,6 +13,8 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use http::StatusCode;
+use states::States;
+use states::http::compat::Compat;
 
 use super::layers::{Around, around};
 use super::metrics::Metrics;
@@ -25,6 +27,7 @@ pub(crate) struct App {
     pub(crate) tokens: Option<TokenStore>,
     pub(crate) ready: Readiness,
     pub(crate) metrics: Metrics,
+    pub(crate) states: States,
 }
 
 /// The main listener.
@@ -34,10 +37,16 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .merge(tokens::routes());
+        .merge(tokens::routes())
+        .merge(states::http::routes(app.states.clone()));
     #[cfg(feature = "testing")]
     let routes = routes.merge(probe::routes());
     finish(routes.with_state(app).layer(DefaultBodyLimit::max(body_bytes)), surroundings)
+}
+
+/// The listener that speaks as the original ConfigMap backend does.
+pub(crate) fn compatible(compat: Compat, surroundings: Around) -> Router {
+    states::http::compat::routes(compat).layer(from_fn_with_state(surroundings, around))
 }
 
 /// The separate loopback port: what monitoring needs, and nothing else, without asking who it is.

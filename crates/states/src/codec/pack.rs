@@ -1,0 +1,113 @@
+//! Hashes what comes in and compresses closed segments into the spool.
+//!
+//! The doors are [`Packer::hash`] and [`Packer::close`]. They are called from inside the scanner and cannot fail
+//! there: the first failure is kept, and [`Packer::check`] tells it after each push.
+
+use std::fmt;
+use std::io;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use md5::{Digest, Md5};
+use zstd::bulk::Compressor;
+
+use super::segment::{Encoding, Segment, Shape};
+use super::spool::Spool;
+
+/// Where zstd turns from fast to slow: 3 is its own default.
+pub(super) const LEVEL: i32 = 3;
+
+pub(super) struct Packer {
+    whole: Context,
+    /// Of the current segment; the first one shares its hash with the whole.
+    part: Option<Context>,
+    md5: Md5,
+    compressor: Option<Compressor<'static>>,
+    packed: Vec<u8>,
+    segments: Vec<Segment>,
+    spool: Spool,
+    failure: Option<io::Error>,
+}
+
+/// Everything that is known once the last segment is closed.
+pub(super) struct Packed {
+    pub(super) sha256: [u8; 32],
+    pub(super) md5: [u8; 16],
+    pub(super) segments: Vec<Segment>,
+    pub(super) spool: Spool,
+}
+
+impl Packer {
+    pub(super) fn new(spool: Spool) -> Packer {
+        Packer {
+            whole: Context::new(&SHA256),
+            part: None,
+            md5: Md5::new(),
+            compressor: None,
+            packed: Vec::new(),
+            segments: Vec::new(),
+            spool,
+            failure: None,
+        }
+    }
+
+    pub(super) fn hash(&mut self, original: &[u8]) {
+        self.whole.update(original);
+        if let Some(part) = &mut self.part {
+            part.update(original);
+        }
+        self.md5.update(original);
+    }
+
+    /// The hashed bytes since the last call are a segment of `original` bytes whose stored shape is `text`.
+    pub(super) fn close(&mut self, text: &[u8], shape: Shape, original: u64) {
+        let part = self.part.replace(Context::new(&SHA256)).unwrap_or_else(|| self.whole.clone());
+        if self.failure.is_some() {
+            return;
+        }
+        match self.compress(text) {
+            Ok(()) => self.segments.push(Segment {
+                original,
+                shaped: text.len() as u64,
+                stored: self.packed.len() as u64,
+                sha256: finish(part),
+                shape,
+                encoding: Encoding::Zstd,
+            }),
+            Err(error) => self.failure = Some(error),
+        }
+    }
+
+    fn compress(&mut self, text: &[u8]) -> io::Result<()> {
+        let compressor = match &mut self.compressor {
+            Some(compressor) => compressor,
+            none => none.insert(Compressor::new(LEVEL)?),
+        };
+        self.packed.clear();
+        self.packed.reserve(zstd::zstd_safe::compress_bound(text.len()));
+        compressor.compress_to_buffer(text, &mut self.packed)?;
+        self.spool.append(&self.packed)
+    }
+
+    /// The first failure, once.
+    pub(super) fn check(&mut self) -> io::Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<Packed> {
+        self.check()?;
+        let (sha256, md5) = (finish(self.whole), self.md5.finalize().into());
+        Ok(Packed { sha256, md5, segments: self.segments, spool: self.spool })
+    }
+}
+
+impl fmt::Debug for Packer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Packer").field("segments", &self.segments.len()).finish_non_exhaustive()
+    }
+}
+
+fn finish(hash: Context) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(hash.finish().as_ref());
+    bytes
+}

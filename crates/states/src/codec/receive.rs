@@ -1,0 +1,220 @@
+//! Takes one upload: validates, hashes, minifies, cuts and compresses it as its bytes arrive.
+//!
+//! The door is [`Receiver`]. Memory is bounded by [`Limits`]: one segment, its compressed form and what the spool may
+//! hold. Nothing is stored anywhere but in the spool, which goes with its owner.
+
+use std::io;
+use std::ops::Range;
+
+use super::fault::BadState;
+use super::header::Header;
+use super::pack::Packer;
+use super::scan::{Mark, Part, Role, Scanner, Sink};
+use super::segment::Segment;
+use super::segmenter::Segmenter;
+use super::spool::{Spool, SpoolPlace};
+
+/// What an upload may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The longest body.
+    pub body_bytes: u64,
+    /// The most nested objects and arrays.
+    pub depth: usize,
+    /// How many compressed bytes wait in memory before a file is used.
+    pub memory: usize,
+    /// The shortest and the longest segment, in original bytes. The longest is exceeded by one token and its
+    /// indentation at most.
+    pub segment: Range<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { body_bytes: 1 << 30, depth: 512, memory: 8 << 20, segment: 1 << 20..4 << 20 }
+    }
+}
+
+/// What an upload turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub size: u64,
+    pub sha256: [u8; 32],
+    pub md5: [u8; 16],
+    /// The digits as written; `None` if there is no serial or it is not a whole number.
+    pub serial: Option<String>,
+    pub lineage: Option<String>,
+    pub terraform_version: Option<String>,
+    /// OpenTofu encrypted it on the client: only its serial and lineage can be read.
+    pub encrypted: bool,
+}
+
+/// Hashing and scanning take turns on pieces of this size, so that both find them in the cache.
+const PIECE: usize = 64 << 10;
+
+/// A push parser for one upload. After the first fault it is spent and repeats it.
+#[derive(Debug)]
+pub struct Receiver {
+    scanner: Scanner,
+    intake: Intake,
+    body_bytes: u64,
+    fault: Option<BadState>,
+}
+
+#[derive(Debug)]
+struct Intake {
+    header: Header,
+    segments: Segmenter,
+}
+
+impl Receiver {
+    pub fn new(limits: Limits, spool: SpoolPlace) -> Receiver {
+        let packer = Packer::new(Spool::new(spool, limits.memory));
+        Receiver {
+            scanner: Scanner::new(limits.depth),
+            intake: Intake { header: Header::new(), segments: Segmenter::new(packer, limits.segment) },
+            body_bytes: limits.body_bytes,
+            fault: None,
+        }
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), BadState> {
+        let taken = match &self.fault {
+            Some(fault) => Err(fault.clone()),
+            None => bytes.chunks(PIECE).try_for_each(|piece| self.take(piece)),
+        };
+        if let Err(fault) = &taken {
+            self.fault = Some(fault.clone());
+        }
+        taken
+    }
+
+    fn take(&mut self, piece: &[u8]) -> Result<(), BadState> {
+        if self.scanner.offset() + piece.len() as u64 > self.body_bytes {
+            return Err(BadState::TooLarge { limit: self.body_bytes });
+        }
+        let scanned = self.scanner.push(piece, &mut self.intake);
+        // A fault of the header stands before whatever the scanner stumbled over later in this piece.
+        self.intake.header.check()?;
+        scanned?;
+        Ok(self.intake.segments.packer().check()?)
+    }
+
+    /// The body is complete; `content_md5` is what the sender says of it.
+    pub fn finish(self, content_md5: Option<[u8; 16]>) -> Result<Received, BadState> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        self.scanner.finish()?;
+        let (size, header) = (self.scanner.offset(), self.intake.header);
+        let packed = self.intake.segments.finish(size).finish()?;
+        if content_md5.is_some_and(|md5| md5 != packed.md5) {
+            return Err(BadState::WrongMd5);
+        }
+        let encrypted = header.encrypted();
+        let facts = Facts {
+            size,
+            sha256: packed.sha256,
+            md5: packed.md5,
+            serial: header.serial,
+            lineage: header.lineage,
+            terraform_version: header.terraform_version,
+            encrypted,
+        };
+        Ok(Received { facts, segments: packed.segments, spool: packed.spool })
+    }
+}
+
+/// For what is written instead of uploaded, such as a rollback; the fault is inside of the error.
+impl io::Write for Receiver {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A complete and valid upload, waiting in its spool.
+#[derive(Debug)]
+pub struct Received {
+    pub facts: Facts,
+    pub segments: Vec<Segment>,
+    spool: Spool,
+}
+
+impl Received {
+    /// The stored bytes of one segment, a few megabytes at most.
+    pub fn stored(&mut self, index: usize) -> io::Result<Vec<u8>> {
+        self.spool.read(index)
+    }
+}
+
+impl Sink for Intake {
+    fn begin(&mut self, offset: u64) {
+        self.header.begin(offset);
+        self.segments.begin(offset);
+    }
+
+    #[inline]
+    fn mark(&mut self, bytes: &[u8], at: usize, mark: Mark, depth: usize) {
+        if depth <= 2 {
+            self.header.mark(bytes, at, mark, depth);
+        }
+        self.segments.mark(bytes, at, mark, depth);
+    }
+
+    #[inline]
+    fn opening_quote(&mut self, bytes: &[u8], at: usize, role: Role, depth: usize) {
+        if depth == 1 {
+            self.header.opening_quote(bytes, at, role, depth);
+        }
+        self.segments.opening_quote(bytes, at, role, depth);
+    }
+
+    #[inline]
+    fn text(&mut self, bytes: &[u8], span: Range<usize>, role: Role, depth: usize) {
+        if depth == 1 {
+            self.header.text(bytes, span.clone(), role, depth);
+        }
+        self.segments.text(bytes, span, role, depth);
+    }
+
+    fn escape(&mut self, bytes: &[u8], span: Range<usize>, role: Role, depth: usize) {
+        self.header.escape(bytes, span.clone(), role, depth);
+        self.segments.escape(bytes, span, role, depth);
+    }
+
+    #[inline]
+    fn closing_quote(&mut self, bytes: &[u8], at: usize, role: Role, depth: usize) {
+        if depth == 1 {
+            self.header.closing_quote(bytes, at, role, depth);
+        }
+        self.segments.closing_quote(bytes, at, role, depth);
+    }
+
+    #[inline]
+    fn scalar(&mut self, bytes: &[u8], span: Range<usize>, part: Part, depth: usize) {
+        if depth == 1 {
+            self.header.scalar(bytes, span.clone(), part, depth);
+        }
+        self.segments.scalar(bytes, span, part, depth);
+    }
+
+    #[inline]
+    fn scalar_end(&mut self, depth: usize) {
+        if depth == 1 {
+            self.header.scalar_end(depth);
+        }
+    }
+
+    #[inline]
+    fn space(&mut self, bytes: &[u8], span: Range<usize>, depth: usize) {
+        self.segments.space(bytes, span, depth);
+    }
+
+    fn end(&mut self, bytes: &[u8]) {
+        self.segments.end(bytes);
+    }
+}

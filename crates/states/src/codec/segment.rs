@@ -1,0 +1,104 @@
+//! One stored segment: its description, and the way back to the bytes that were sent.
+//!
+//! The doors are [`restore`] and, for what a delta refers to, [`unpack`]. Nothing is handed on before its SHA-256 was
+//! compared, so a reader never sees damaged bytes.
+
+use std::io;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use zstd::zstd_safe::DCtx;
+
+use super::fault::Damaged;
+use super::layout::{Gap, Place, Resume, lay_out};
+
+/// What is known of a segment beside its stored bytes. Holds no content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Bytes as sent.
+    pub original: u64,
+    /// Bytes in the stored shape, before compression.
+    pub shaped: u64,
+    /// Bytes as stored.
+    pub stored: u64,
+    /// Of the bytes as sent.
+    #[serde(with = "super::hash_text")]
+    pub sha256: [u8; 32],
+    pub shape: Shape,
+    pub encoding: Encoding,
+}
+
+/// What was compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Without white space between tokens: the original has Terraform's, which is laid out from here.
+    Minified(Resume),
+    AsSent,
+}
+
+/// How it was compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    Zstd,
+    /// zstd with the shaped bytes of another segment as its prefix, known by the SHA-256 of its original bytes.
+    ZstdDelta(#[serde(with = "super::hash_text")] [u8; 32]),
+}
+
+/// No segment is longer, whatever its description claims: what comes from a store must not decide on our memory.
+const LONGEST: u64 = 64 << 20;
+
+/// Writes the bytes that were sent. `base` is what [`unpack`] gives for the segment that a delta refers to.
+pub fn restore(segment: &Segment, stored: &[u8], base: Option<&[u8]>, out: &mut dyn io::Write) -> Result<(), Damaged> {
+    let shaped = unpack(segment, stored, base)?;
+    let original = match segment.shape {
+        Shape::AsSent => shaped,
+        Shape::Minified(from) => expand(&shaped, from, segment.original)?,
+    };
+    verify(segment, &original)?;
+    out.write_all(&original).map_err(Damaged::Output)
+}
+
+/// The bytes of a segment in their stored shape: what a delta against this segment needs.
+pub fn unpack(segment: &Segment, stored: &[u8], base: Option<&[u8]>) -> Result<Vec<u8>, Damaged> {
+    let length = bounded(segment.shaped)?;
+    let mut context = DCtx::create();
+    if let Encoding::ZstdDelta(_) = segment.encoding {
+        context.ref_prefix(base.ok_or(Damaged::NoBase)?).map_err(compression)?;
+    }
+    let mut shaped = Vec::with_capacity(length);
+    context.decompress(&mut shaped, stored).map_err(compression)?;
+    same_length(&shaped, segment.shaped)?;
+    Ok(shaped)
+}
+
+fn expand(minified: &[u8], from: Resume, length: u64) -> Result<Vec<u8>, Damaged> {
+    let most = bounded(length)?;
+    let mut original = Vec::with_capacity(most);
+    let end = lay_out(minified, from, &mut original, most);
+    let end = end.ok_or(Damaged::Length { found: length + 1, expected: length })?;
+    if end.place == Place::End {
+        Gap::LAST.write(&mut original);
+    }
+    Ok(original)
+}
+
+fn verify(segment: &Segment, original: &[u8]) -> Result<(), Damaged> {
+    same_length(original, segment.original)?;
+    if digest(&SHA256, original).as_ref() == segment.sha256 { Ok(()) } else { Err(Damaged::Checksum) }
+}
+
+fn same_length(bytes: &[u8], expected: u64) -> Result<(), Damaged> {
+    let found = bytes.len() as u64;
+    if found == expected { Ok(()) } else { Err(Damaged::Length { found, expected }) }
+}
+
+fn bounded(length: u64) -> Result<usize, Damaged> {
+    let bounded = usize::try_from(length).ok().filter(|_| length <= LONGEST);
+    bounded.ok_or(Damaged::Length { found: length, expected: LONGEST })
+}
+
+fn compression(code: usize) -> Damaged {
+    Damaged::Compression(io::Error::other(zstd::zstd_safe::get_error_name(code)))
+}

@@ -1,0 +1,77 @@
+//! The one loop by which heads change: read, decide, swap, and find out.
+//!
+//! A swap whose answer was lost may have taken place, may have been overtaken since, or may still be under way. So the
+//! loop never repeats a swap: it reads back, looks for the ids of its own attempts among the last operations of the
+//! head, and only then decides anew. An attempt that is still under way loses against the next one, or is found later.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::State;
+use crate::Error;
+use crate::head::Head;
+use crate::store::StoreError;
+
+/// What a decision makes of a head.
+#[derive(Debug)]
+pub(super) enum Verdict<T> {
+    /// The head was changed: swap it.
+    Swap(T),
+    /// Nothing is to be changed.
+    Keep(T),
+}
+
+/// Conflicts are others' successes, so that some attempt of everybody gets through; the limit is for one who is always
+/// last.
+const ATTEMPTS: u32 = 40;
+const LONGEST_PAUSE_MS: u64 = 200;
+
+impl State {
+    /// Changes the head by `decide`, which runs again on every new head.
+    pub(super) async fn change<T: Clone>(
+        &self,
+        mut decide: impl FnMut(&mut Head) -> Result<Verdict<T>, Error>,
+    ) -> Result<T, Error> {
+        let mut unknown: Vec<(Uuid, T)> = Vec::new();
+        let mut last = None;
+        for attempt in 0..ATTEMPTS {
+            let (mut head, expected) = match self.found().await {
+                Ok(found) => found,
+                // An outcome is still to be found out: a while without an answer is no reason to give up.
+                Err(Error::Store(StoreError::Unavailable(reason))) if !unknown.is_empty() => {
+                    last = Some(StoreError::Unknown(reason));
+                    pause(attempt).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some((_, value)) = unknown.iter().find(|(operation, _)| head.operations.contains(operation)) {
+                return Ok(value.clone());
+            }
+            let value = match decide(&mut head)? {
+                Verdict::Keep(value) => return Ok(value),
+                Verdict::Swap(value) => value,
+            };
+            let operation = head.advance();
+            match self.store.write_head(&self.key, &head, &expected).await {
+                Ok(()) => return Ok(value),
+                Err(StoreError::Conflict) => last = None,
+                Err(StoreError::Unknown(reason)) => {
+                    unknown.push((operation, value));
+                    last = Some(StoreError::Unknown(reason));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            pause(attempt).await;
+        }
+        Err(last.map_or(Error::Busy { attempts: ATTEMPTS }, Error::Store))
+    }
+}
+
+/// Longer with every attempt, and different for everybody, so that two do not meet again and again.
+async fn pause(attempt: u32) {
+    let longest = (2_u64 << attempt.min(10)).min(LONGEST_PAUSE_MS);
+    let (random, _) = Uuid::new_v4().as_u64_pair();
+    tokio::time::sleep(Duration::from_millis(random % longest + 1)).await;
+}

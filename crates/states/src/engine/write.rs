@@ -1,0 +1,204 @@
+//! A write: the body is already received, checked and compressed; here it becomes the current version.
+//!
+//! What fits goes into the head with one swap. Anything larger is an upload: the head names it first, with a deadline;
+//! then come the chunks; then one swap makes them the current version. A crash leaves the old version or the new one,
+//! and chunks that the sweeper finds.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::State;
+use super::change::Verdict;
+use super::chunks::Writer;
+use super::locking::refused;
+use crate::Error;
+use crate::codec::{Received, Segment};
+use crate::failpoints::Step;
+use crate::head::{Body, Facts, Head, Upload};
+use crate::lock::{Decision, Wish};
+use crate::store::StoreError;
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A version with this number.
+    Version(u64),
+    /// The state had these bytes already: a replay, or no change.
+    Same,
+}
+
+/// The list of segments at the end of an upload.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) segments: Vec<Segment>,
+}
+
+impl State {
+    /// Makes what was received the current version, if the caller's lock allows it.
+    pub async fn write(&self, received: Received, id: Option<&str>, user: &str) -> Result<Written, Error> {
+        let facts = Facts::from(&received.facts);
+        let total: u64 = received.segments.iter().map(|segment| segment.stored).sum();
+        let small = usize::try_from(total).is_ok_and(|total| total <= self.store.limits().inline);
+        let mut received = received;
+        if small {
+            let (segments, bytes);
+            (received, segments, bytes) = whole(received).await?;
+            let body = Body::Inline { segments, bytes };
+            match self.put_on_top(&facts, &body, id, user, None).await {
+                // The store has its own way to count; chunks always fit.
+                Err(Error::Store(StoreError::TooLarge(_))) => {}
+                other => return self.tidied(other).await,
+            }
+        }
+        let written = self.write_chunks(received, &facts, id, user).await;
+        self.tidied(written).await
+    }
+
+    async fn write_chunks(
+        &self,
+        received: Received,
+        facts: &Facts,
+        id: Option<&str>,
+        user: &str,
+    ) -> Result<Written, Error> {
+        let upload = Upload { id: Uuid::new_v4(), deadline: after(self.settings.times.upload) };
+        // Whoever may not write is told so before the bytes go anywhere.
+        let same = self.change(|head| {
+            let now = Timestamp::now();
+            match self.decide(head, Wish::Change(id), user, now) {
+                Decision::Proceed if is_same(head, facts) => Ok(self.renewed(head, now, true)),
+                Decision::Proceed => {
+                    head.uploads.push(upload);
+                    self.renewed(head, now, ());
+                    Ok(Verdict::Swap(false))
+                }
+                other => Err(refused(&other, head)),
+            }
+        });
+        if same.await? {
+            return Ok(Written::Same);
+        }
+        Step::UploadNamed.hit();
+        let stored = self.upload(upload, received).await;
+        let written = match stored {
+            Ok(body) => {
+                Step::BeforeCommit.hit();
+                let written = self.put_on_top(facts, &body, id, user, Some(upload)).await;
+                Step::AfterCommit.hit();
+                written
+            }
+            Err(error) => Err(error),
+        };
+        // Nobody can write with it any more: let the sweeper have it without waiting for the deadline. An unknown
+        // outcome stays as it is.
+        let unknown = matches!(written, Err(Error::Store(StoreError::Unknown(_))));
+        if !matches!(written, Ok(Written::Version(_))) && !unknown {
+            self.give_up(upload.id).await;
+        }
+        written
+    }
+
+    async fn upload(&self, upload: Upload, mut received: Received) -> Result<Body, Error> {
+        let mut writer = Writer::new(self, upload);
+        for index in 0..received.segments.len() {
+            let bytes;
+            (received, bytes) = stored(received, index).await?;
+            writer.write(&bytes).await?;
+        }
+        let manifest = writer.position();
+        let list = serde_json::to_vec(&Manifest { segments: received.segments });
+        writer.write(&list.map_err(|error| Error::Internal(error.to_string()))?).await?;
+        Ok(Body::Chunks { extent: writer.finish().await?, manifest })
+    }
+
+    /// One swap that makes a version the current one.
+    async fn put_on_top(
+        &self,
+        facts: &Facts,
+        body: &Body,
+        id: Option<&str>,
+        user: &str,
+        upload: Option<Upload>,
+    ) -> Result<Written, Error> {
+        self.change(|head| {
+            let now = Timestamp::now();
+            match self.decide(head, Wish::Change(id), user, now) {
+                Decision::Proceed if is_same(head, facts) => Ok(self.renewed(head, now, Written::Same)),
+                Decision::Proceed => {
+                    if let Some(upload) = upload {
+                        // The sweeper takes an upload out of the head before it takes the chunks.
+                        let named = head.uploads.iter().any(|named| named.id == upload.id);
+                        if !named || now > upload.deadline {
+                            return Err(Error::UploadExpired);
+                        }
+                        head.uploads.retain(|named| named.id != upload.id);
+                    }
+                    let number = head.push(facts.clone(), body.clone(), user, now);
+                    self.trim(head, now);
+                    self.renewed(head, now, ());
+                    Ok(Verdict::Swap(Written::Version(number)))
+                }
+                other => Err(refused(&other, head)),
+            }
+        })
+        .await
+    }
+
+    async fn give_up(&self, upload: Uuid) {
+        let given_up = self.change(|head| {
+            let before = head.uploads.len();
+            head.uploads.retain(|named| named.id != upload);
+            Ok(if head.uploads.len() < before { Verdict::Swap(()) } else { Verdict::Keep(()) })
+        });
+        if given_up.await.is_ok() {
+            // What cannot be deleted now is a stray for the sweeper.
+            let _ = self.store.delete_chunks(&self.key, upload).await;
+        }
+    }
+
+    async fn tidied(&self, written: Result<Written, Error>) -> Result<Written, Error> {
+        if let Ok(Written::Version(_)) = written
+            && let Err(error) = self.tidy().await
+        {
+            // The write is done; old versions can wait for the next one.
+            tracing::warn!(%error, "failed to put old versions away");
+        }
+        written
+    }
+}
+
+/// The same bytes as the current version: clients repeat a POST whose answer was lost.
+fn is_same(head: &Head, facts: &Facts) -> bool {
+    let same = |facts_now: &Facts| facts_now.sha256 == facts.sha256 && facts_now.size == facts.size;
+    head.visible().is_some_and(|version| same(&version.facts))
+}
+
+/// Now and that much later.
+pub(super) fn after(time: Duration) -> Timestamp {
+    Timestamp::now().checked_add(time).unwrap_or(Timestamp::MAX)
+}
+
+/// The stored bytes of one segment, read beside the runtime because they may come from a file.
+async fn stored(mut received: Received, index: usize) -> Result<(Received, Vec<u8>), Error> {
+    let read = tokio::task::spawn_blocking(move || {
+        let bytes = received.stored(index);
+        (received, bytes)
+    });
+    let (received, bytes) = read.await.map_err(|error| Error::Internal(error.to_string()))?;
+    let bytes = bytes.map_err(|error| Error::Internal(format!("failed to read the spool: {error}")))?;
+    Ok((received, bytes))
+}
+
+async fn whole(mut received: Received) -> Result<(Received, Vec<Segment>, Vec<u8>), Error> {
+    let mut all = Vec::new();
+    for index in 0..received.segments.len() {
+        let bytes;
+        (received, bytes) = stored(received, index).await?;
+        all.extend_from_slice(&bytes);
+    }
+    let segments = received.segments.clone();
+    Ok((received, segments, all))
+}

@@ -1,0 +1,38 @@
+//! Why a request for a state fails, told apart by what the caller can do about it.
+//!
+//! Texts name states, limits and settings, and never hold a byte of a state.
+
+use crate::codec::BadState;
+use crate::store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// 423: the LockInfo of the holder, or of the lock that was ended last.
+    #[error("the state is locked, or the caller's lock is gone")]
+    Locked { info: String },
+    /// The caller is about to break somebody's lock and has not been asked for that permission.
+    #[error("this would break somebody's lock")]
+    ForceNeeded,
+    #[error("there is no such state")]
+    NotFound,
+    #[error("there is no such version of the state")]
+    NoVersion,
+    /// OpenTofu encrypted it: there is nothing to be read out of it.
+    #[error("the state is encrypted by the client")]
+    Encrypted,
+    #[error(transparent)]
+    BadState(#[from] BadState),
+    /// The upload took longer than an upload may take, and was given up.
+    #[error("the upload took too long and was given up; nothing was written")]
+    UploadExpired,
+    /// Too many others at the same time.
+    #[error("gave up after {attempts} attempts that met other changes of the same state")]
+    Busy { attempts: u32 },
+    #[error("a part of the state is missing or damaged in the store: {0}")]
+    Damaged(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A fault of this program or this machine.
+    #[error("failed to work on the state: {0}")]
+    Internal(String),
+}

@@ -1,0 +1,161 @@
+//! The listener that speaks as tf-kubernetes-configmap-backend does: `/{namespace}/{name}`, always in ConfigMaps.
+//!
+//! Order and statuses are the original's: who is it, is it a path of two segments, may they `get` the ConfigMap, then
+//! what the method needs. Where it differs, on purpose:
+//! - a bearer token and a client certificate are taken too, and permissions are asked with groups and extra;
+//! - bad input is a 400, not a 500, which clients would repeat;
+//! - a 423 has the whole LockInfo of the holder, not four fields of it;
+//! - a chunked UNLOCK with a wrong ID is refused like any other, and one with the ID that was released last succeeds;
+//! - a conflict with another writer is tried again, not shown;
+//! - DELETE keeps the state for a restore, under another key, in an object that other programs find empty.
+
+use std::sync::Arc;
+
+use ::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use ::http::request::Parts;
+use ::http::{StatusCode, Uri};
+use access::http::{Caller, Problem};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, Query, Request, State as Shared};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+
+use super::problem::{bad_lock_info, problem};
+use super::{Pairs, action, body, lock_id, receive};
+use crate::engine::{Force, State, States};
+use crate::head::Head;
+use crate::key::Key;
+use crate::lock::Owners;
+use crate::lock_info::LockInfo;
+use crate::store::Store;
+
+/// What the listener serves.
+#[derive(Clone, Debug)]
+pub struct Compat {
+    states: States,
+    store: Arc<dyn Store>,
+}
+
+impl Compat {
+    pub fn new(states: States, store: Arc<dyn Store>) -> Compat {
+        Compat { states, store }
+    }
+}
+
+pub fn routes(compat: Compat) -> Router {
+    // Every path and every method is asked for credentials first, as in the original.
+    Router::new().route("/{namespace}/{name}", any(handle)).fallback(handle).with_state(compat)
+}
+
+async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let caller = match Caller::from_request_parts(&mut parts, &compat).await {
+        Ok(caller) => caller,
+        Err(problem) => return unauthenticated(&parts, problem),
+    };
+    let Some(key) = key(&parts.uri) else { return StatusCode::NOT_FOUND.into_response() };
+    let state = compat.states.in_store(compat.store.clone(), key).with_owners(Owners::WhoKnowsTheId);
+    if let Err(problem) = caller.may(&action(&state, "get")).await {
+        return if problem.status == StatusCode::FORBIDDEN {
+            StatusCode::FORBIDDEN.into_response()
+        } else {
+            problem.into_response()
+        };
+    }
+    let request = Request::from_parts(parts, body);
+    match Box::pin(by_method(&compat, &caller, state.clone(), request)).await {
+        Ok(response) => response,
+        Err(problem) if problem.status == StatusCode::FORBIDDEN => {
+            let text = format!("configmaps \"{}\" is forbidden: <nil>", state.key().name());
+            (StatusCode::FORBIDDEN, text).into_response()
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// No credentials at all are a 401, wrong ones a 403, both without a body.
+fn unauthenticated(parts: &Parts, problem: Problem) -> Response {
+    match problem.status {
+        StatusCode::UNAUTHORIZED if parts.headers.contains_key(AUTHORIZATION) => StatusCode::FORBIDDEN.into_response(),
+        StatusCode::UNAUTHORIZED => {
+            (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Basic realm=\"Terraform \"")]).into_response()
+        }
+        _ => problem.into_response(),
+    }
+}
+
+fn key(uri: &Uri) -> Option<Key> {
+    let (namespace, name) = uri.path().strip_prefix('/')?.split_once('/')?;
+    Key::new(namespace, name).ok()
+}
+
+async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Request) -> Result<Response, Problem> {
+    let head = state.head().await.map_err(problem)?;
+    let user = caller.identity().user.clone();
+    let done = match request.method().as_str() {
+        "GET" => return read(&state, head).await,
+        "POST" => {
+            let id = query_id(&request)?;
+            let (action, states) = (action(&state, changing(head.as_ref())), compat.states.clone());
+            let write = async move {
+                let received = receive::receive(request, states.settings()).await?;
+                state.write(received, id.as_deref(), &user).await.map(drop).map_err(problem)
+            };
+            caller.act(action, Box::pin(write)).await
+        }
+        "LOCK" => {
+            let action = action(&state, changing(head.as_ref()));
+            let info = LockInfo::of_lock(&receive::small(request).await?).map_err(bad_lock_info)?;
+            caller.act(action, async move { state.lock(&info, &user).await.map_err(problem) }).await
+        }
+        "UNLOCK" => {
+            if head.is_none() {
+                return Ok(StatusCode::NOT_FOUND.into_response());
+            }
+            let action = action(&state, "update");
+            let body = receive::small(request).await?;
+            let id = match body.as_ref() {
+                [] => None,
+                body => Some(LockInfo::of_unlock(body).map_err(bad_lock_info)?.id),
+            };
+            let unlock = async move {
+                let unlocked = state.unlock(id.as_deref(), &user, Force::Granted).await;
+                unlocked.map(drop).map_err(problem)
+            };
+            caller.act(action, unlock).await
+        }
+        "DELETE" => {
+            let there = |head: &Head| head.deleted.is_none() && (head.current.is_some() || head.lock.is_some());
+            if !head.as_ref().is_some_and(there) {
+                return Ok(StatusCode::NOT_FOUND.into_response());
+            }
+            let (action, id) = (action(&state, "delete"), query_id(&request)?);
+            caller.act(action, async move { state.delete(id.as_deref(), &user).await.map_err(problem) }).await
+        }
+        _ => return Ok(StatusCode::NOT_FOUND.into_response()),
+    };
+    done.map(|()| StatusCode::OK.into_response())
+}
+
+/// A missing state is an empty one.
+async fn read(state: &State, head: Option<Head>) -> Result<Response, Problem> {
+    let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+    let Some(version) = head.as_ref().and_then(Head::visible) else {
+        return Ok((text, Body::empty()).into_response());
+    };
+    let mut reading = state.open(version.clone()).await.map_err(problem)?;
+    let first = reading.next().await.map_err(problem)?;
+    Ok((text, body::stream(first, reading)).into_response())
+}
+
+fn changing(head: Option<&Head>) -> &'static str {
+    if head.is_some() { "update" } else { "create" }
+}
+
+fn query_id(request: &Request) -> Result<Option<String>, Problem> {
+    let pairs = Query::<Pairs>::try_from_uri(request.uri());
+    let pairs =
+        pairs.map_err(|_| Problem::bad_request("the query is not understood", "send ?ID= and the lock's ID"))?;
+    Ok(lock_id(pairs.0))
+}

@@ -1,0 +1,72 @@
+//! Errors as the clients see them.
+//!
+//! Terraform repeats every 5xx, and then shows neither status nor body: what repeating cannot mend is a 4xx.
+
+use ::http::StatusCode;
+use access::http::Problem;
+
+use crate::Error;
+use crate::codec::BadState;
+use crate::key::BadKey;
+use crate::lock_info::BadLockInfo;
+use crate::store::StoreError;
+
+pub(super) fn problem(error: Error) -> Problem {
+    let (status, hint) = match &error {
+        Error::Locked { .. } => (StatusCode::LOCKED, "wait for its holder, or break the lock"),
+        Error::ForceNeeded => {
+            // The lock changed hands between the question for permission and the act.
+            return Problem::unavailable("the lock changed hands at this moment");
+        }
+        Error::NotFound => (StatusCode::NOT_FOUND, "check the namespace and the name"),
+        Error::NoVersion => (StatusCode::NOT_FOUND, "list the versions"),
+        Error::Encrypted => (StatusCode::CONFLICT, "read the whole state, with a client that has the key"),
+        Error::BadState(bad) => return bad_state(bad),
+        Error::Busy { .. } | Error::UploadExpired => return Problem::unavailable(error.to_string()),
+        Error::Store(StoreError::TooLarge(_)) => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "use a store for larger states for this namespace: see states.routes")
+        }
+        Error::Store(StoreError::Refused(_)) => (StatusCode::CONFLICT, "mend that in the store, then try again"),
+        Error::Store(StoreError::Conflict | StoreError::Unknown(_) | StoreError::Unavailable(_)) => {
+            tracing::warn!(%error, "a store did not answer");
+            return Problem::unavailable("the store of this state is not available at the moment");
+        }
+        Error::Damaged(_) | Error::Internal(_) | Error::Store(StoreError::Damaged(_)) => {
+            tracing::error!(%error, "failed to work on a state");
+            let hint = "look for the request id in the server's log";
+            return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the state cannot be read or written", hint);
+        }
+    };
+    let problem = Problem::new(status, error.to_string(), hint);
+    match error {
+        Error::Locked { info } => problem.answering(info),
+        _ => problem,
+    }
+}
+
+pub(super) fn bad_state(bad: &BadState) -> Problem {
+    match bad {
+        BadState::TooLarge { .. } => Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            bad.to_string(),
+            "make the state smaller, or ask the operator to raise states.body_bytes",
+        ),
+        BadState::TooDeep { .. } => Problem::bad_request(
+            bad.to_string(),
+            "nest the values of the state less, or ask the operator to raise states.depth",
+        ),
+        BadState::Spool(error) => {
+            tracing::error!(%error, "failed to spool a state");
+            Problem::unavailable("the state cannot be received at the moment")
+        }
+        _ => Problem::bad_request(bad.to_string(), "send a state as terraform or tofu write it"),
+    }
+}
+
+pub(super) fn bad_key(bad: BadKey) -> Problem {
+    Problem::bad_request(bad.to_string(), "use lower-case letters, digits and '-'; in a name also '.'")
+}
+
+pub(super) fn bad_lock_info(bad: BadLockInfo) -> Problem {
+    Problem::bad_request(bad.to_string(), "send the JSON that terraform and tofu send: an object with a non-empty ID")
+}

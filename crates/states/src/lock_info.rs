@@ -1,0 +1,158 @@
+//! LockInfo: what a client says of itself when it locks.
+//!
+//! The text is kept as it was sent, because clients parse it again in a 423; only what the rules need is read out of
+//! it. Go matches the keys of JSON without regard to case and takes the last of several, so this does too.
+
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+
+/// A LockInfo as it was sent, with the ID that is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockInfo {
+    pub id: String,
+    /// The whole JSON document.
+    pub text: String,
+}
+
+/// Why a body is no LockInfo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLockInfo {
+    #[error("the body is not a LockInfo: it is not a JSON object")]
+    NotAnObject,
+    #[error("the LockInfo has no ID")]
+    NoId,
+    #[error("the field 'Created' of the LockInfo is not a time as in RFC 3339")]
+    Created,
+}
+
+/// The longest ID that is taken: clients send UUIDs.
+const LONGEST_ID: usize = 512;
+
+impl LockInfo {
+    /// Reads the body of a LOCK: other clients will have to parse it.
+    pub fn of_lock(body: &[u8]) -> Result<LockInfo, BadLockInfo> {
+        let (info, created) = read(body)?;
+        match created {
+            // Go refuses the whole document for an unparsable time.
+            Some(Some(time)) if time.parse::<jiff::Timestamp>().is_ok() => Ok(info),
+            None => Ok(info),
+            Some(_) => Err(BadLockInfo::Created),
+        }
+    }
+
+    /// Reads the body of an UNLOCK: nothing but its ID counts, because OpenTofu's force-unlock sends nothing else.
+    pub fn of_unlock(body: &[u8]) -> Result<LockInfo, BadLockInfo> {
+        read(body).map(|(info, _)| info)
+    }
+
+    /// A LockInfo that no client sent, for states that somebody else locked, or that nobody holds any more.
+    pub fn made(id: &str, operation: &str, info: &str, who: &str) -> LockInfo {
+        let text = json!({ "ID": id, "Operation": operation, "Info": info, "Who": who }).to_string();
+        LockInfo { id: id.to_owned(), text }
+    }
+
+    /// The text of one of its fields, if it is there.
+    pub fn field(&self, name: &str) -> Option<String> {
+        let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.text).ok()?;
+        let (_, value) = fields.into_iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name))?;
+        value.as_str().map(str::to_owned)
+    }
+}
+
+type Created = Option<Option<String>>;
+
+fn read(body: &[u8]) -> Result<(LockInfo, Created), BadLockInfo> {
+    let text = std::str::from_utf8(body).map_err(|_| BadLockInfo::NotAnObject)?;
+    let fields: Fields = serde_json::from_str(text).map_err(|_| BadLockInfo::NotAnObject)?;
+    let fits = |id: &String| !id.is_empty() && id.len() <= LONGEST_ID && !id.contains(char::is_control);
+    let id = fields.id.filter(fits).ok_or(BadLockInfo::NoId)?;
+    Ok((LockInfo { id, text: text.to_owned() }, fields.created))
+}
+
+#[derive(Default)]
+struct Fields {
+    id: Option<String>,
+    /// Outer: whether it is there; inner: whether it is a text.
+    created: Created,
+}
+
+/// A field that may hold anything; only a text is kept.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Field {
+    Text(String),
+    Other(IgnoredAny),
+}
+
+impl Field {
+    fn text(self) -> Option<String> {
+        match self {
+            Field::Text(text) => Some(text),
+            Field::Other(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Fields;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    match key.to_ascii_lowercase().as_str() {
+                        "id" => fields.id = map.next_value::<Field>()?.text(),
+                        "created" => fields.created = Some(map.next_value::<Field>()?.text()),
+                        _ => _ = map.next_value::<IgnoredAny>()?,
+                    }
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_info_is_kept_as_sent_and_read_as_go_reads_it() {
+        let cases = [
+            (r#"{"ID":"a"}"#, Ok("a")),
+            (r#" {"Who":"me","id" : "a","ID":"b"} "#, Ok("b")),
+            (r#"{"ID":"a","Created":"2026-11-16T05:59:16.123456789Z"}"#, Ok("a")),
+            (r#"{"ID":"a","Created":"0001-01-01T00:00:00Z","Extra":[1,{"x":null}]}"#, Ok("a")),
+            (r#"{"ID":"a","created":"yesterday"}"#, Err(BadLockInfo::Created)),
+            (r#"{"ID":"a","Created":null}"#, Err(BadLockInfo::Created)),
+            (r#"{"ID":""}"#, Err(BadLockInfo::NoId)),
+            (r#"{"ID":7}"#, Err(BadLockInfo::NoId)),
+            (r#"{"ID":"a\nb"}"#, Err(BadLockInfo::NoId)),
+            ("{}", Err(BadLockInfo::NoId)),
+            ("", Err(BadLockInfo::NotAnObject)),
+            ("null", Err(BadLockInfo::NotAnObject)),
+            ("[]", Err(BadLockInfo::NotAnObject)),
+            (r#"{"ID":"a"}x"#, Err(BadLockInfo::NotAnObject)),
+        ];
+        for (text, expected) in cases {
+            let found = LockInfo::of_lock(text.as_bytes());
+            assert_eq!(found.as_ref().map(|info| info.id.as_str()), expected.as_ref().map(|id| *id), "{text}");
+            if let Ok(info) = found {
+                assert_eq!(info.text, text);
+            }
+        }
+        assert_eq!(LockInfo::of_unlock(br#"{"ID":"a","Created":"never"}"#).unwrap().id, "a");
+        assert_eq!(LockInfo::of_lock(b"\xff"), Err(BadLockInfo::NotAnObject));
+        assert_eq!(LockInfo::of_lock(br#"{"ID":"a","who":"me"}"#).unwrap().field("Who").as_deref(), Some("me"));
+    }
+}

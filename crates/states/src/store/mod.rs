@@ -1,0 +1,155 @@
+//! What a place must be able to do to keep states: swap one small head per state, and keep immutable chunks.
+//!
+//! Locks, versions, uploads and history are the engine's, above. A store must never retry a swap whose outcome it does
+//! not know: it says [`StoreError::Unknown`], and the engine reads back.
+//!
+//! Adding a store = one file here, one line where the server lists its stores, one line in the
+//! conformance suite.
+
+mod objects;
+mod sql;
+
+use std::fmt;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::head::Head;
+use crate::key::Key;
+
+pub use objects::{ConfigMapStore, Reader, SecretStore};
+pub use sql::{MIGRATIONS, SqlStore};
+
+/// What every call returns.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// As routes of the configuration name it.
+    fn name(&self) -> &'static str;
+
+    /// The resource on which permissions are asked.
+    fn resource(&self) -> Resource;
+
+    fn limits(&self) -> Limits;
+
+    fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>>;
+
+    /// Swaps the head if it is still what the caller has seen.
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()>;
+
+    /// Removes a head for good; its chunks are the sweeper's.
+    fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()>;
+
+    /// The states of a namespace, or of all, in an order of the store's own.
+    fn list<'a>(&'a self, namespace: Option<&'a str>) -> Answer<'a, Vec<Key>>;
+
+    /// Puts a chunk. Putting the same chunk again is fine.
+    fn put_chunk<'a>(&'a self, chunk: &'a ChunkId, deadline: Timestamp, bytes: Bytes) -> Answer<'a, ()>;
+
+    fn get_chunk<'a>(&'a self, chunk: &'a ChunkId) -> Answer<'a, Option<Bytes>>;
+
+    /// Removes all chunks of an upload.
+    fn delete_chunks<'a>(&'a self, key: &'a Key, upload: Uuid) -> Answer<'a, ()>;
+
+    /// Uploads with chunks whose deadline was before this time, named by a head or not.
+    fn uploads_before(&self, time: Timestamp) -> Answer<'_, Vec<Stray>>;
+}
+
+/// A resource in the words of Kubernetes RBAC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    pub group: &'static str,
+    pub resource: &'static str,
+}
+
+/// The virtual resource of stores that are no Kubernetes objects.
+pub const STATES: Resource = Resource { group: "stateward.dev", resource: "states" };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest body, in stored bytes, that goes into a head.
+    pub inline: usize,
+    /// How many stored bytes of older versions a head holds.
+    pub inline_history: usize,
+    pub chunk: usize,
+    /// Stored bytes of one version, where the store is not made for much.
+    pub version: Option<u64>,
+}
+
+/// A head and the revision by which it is swapped.
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub head: Head,
+    pub revision: Revision,
+}
+
+/// What a store knows a head's state by, such as a resourceVersion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision(pub String);
+
+/// What must be there for a swap to take place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    Nothing,
+    Revision(Revision),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkId {
+    pub key: Key,
+    pub upload: Uuid,
+    pub number: u32,
+}
+
+/// An upload of which there are chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stray {
+    pub key: Key,
+    pub upload: Uuid,
+    pub deadline: Timestamp,
+}
+
+/// Why a store did not do what it was asked. Texts never hold a byte of a state.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The head is not what the caller has seen. Nothing was written.
+    #[error("somebody else changed the state at the same time")]
+    Conflict,
+    /// It may have been written or not.
+    #[error("it is not known whether the write took place: {0}")]
+    Unknown(String),
+    /// Nothing was written, and trying again later may help.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// The head or chunk does not fit.
+    #[error("the store cannot take that much: {0}")]
+    TooLarge(String),
+    /// What is there is not what this program writes.
+    #[error("the store holds something that is not understood: {0}")]
+    Damaged(String),
+    /// The store refuses for good, for example because the namespace is not there.
+    #[error("the store refuses: {0}")]
+    Refused(String),
+}
+
+/// Reads the JSON of a head.
+pub(crate) fn parse_head(text: &[u8]) -> Result<Head, StoreError> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let damaged = |error: serde_json::Error| StoreError::Damaged(format!("a head: {error}"));
+    let Format { format } = serde_json::from_slice(text).map_err(damaged)?;
+    if format > crate::head::FORMAT {
+        return Err(StoreError::Damaged(format!(
+            "a head of format {format}, which a newer version of this program made"
+        )));
+    }
+    serde_json::from_slice(text).map_err(damaged)
+}
+
+pub(crate) fn head_text(head: &Head) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(head).map_err(|error| StoreError::Damaged(error.to_string()))
+}

@@ -1,0 +1,42 @@
+//! One question to the API server: with a deadline, and with what its failure means for a swap.
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::StoreError;
+
+/// Long enough for an object of a megabyte on a slow network.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Whether something may have changed when the answer is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Read,
+    Write,
+}
+
+pub(super) async fn asked<T>(
+    doing: Doing,
+    question: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, StoreError> {
+    let lost = |reason: String| match doing {
+        Doing::Read => StoreError::Unavailable(reason),
+        Doing::Write => StoreError::Unknown(reason),
+    };
+    match tokio::time::timeout(DEADLINE, question).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
+            409 => StoreError::Conflict,
+            413 => StoreError::TooLarge("the object is too large for the API server".to_owned()),
+            // Names are checked before, so that only sizes are left to be invalid.
+            422 => StoreError::TooLarge("the object is too large for its kind".to_owned()),
+            // Refused before anything was done.
+            429 => StoreError::Unavailable("the API server has too much to do".to_owned()),
+            400..=499 => StoreError::Refused(format!("the API server answers {} {}", status.code, status.reason)),
+            code => lost(format!("the API server answers {code} {}", status.reason)),
+        }),
+        // The text of such an error may quote what was sent.
+        Ok(Err(_)) => Err(lost("the API server cannot be reached, or its answer not be read".to_owned())),
+        Err(_) => Err(lost("the API server does not answer in time".to_owned())),
+    }
+}

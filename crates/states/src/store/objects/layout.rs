@@ -1,0 +1,217 @@
+//! How a head stands in an object, and what is made of an object that another program changed.
+//!
+//! The state is under `tfstate`: gzip of the exact bytes while that fits, otherwise a line that is no JSON, so that a
+//! program which knows nothing of chunks fails instead of finding no state. The lock is in the four annotations of the
+//! original. Our annotation holds the rest of the head, the hash of `tfstate` and the lock's ID as they were when it
+//! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Reader;
+use crate::bytes_text::hex_text;
+use crate::codec::{self, Receiver, SpoolPlace};
+use crate::head::{Body, Facts, Head, Packing, Version};
+use crate::lock::{End, Lock, Released};
+use crate::lock_info::LockInfo;
+use crate::store::{StoreError, head_text, parse_head};
+
+/// The key of the state.
+pub(super) const FILE: &str = "tfstate";
+/// Where a deleted state is kept, so that other programs find none.
+pub(super) const DELETED: &str = "tfstate-deleted";
+/// What stands there when the state is elsewhere.
+const ELSEWHERE: &[u8] = b"stateward: this state is kept in chunks; read it through stateward\n";
+
+const PREFIX: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/";
+/// The annotations of the original, with the field of the LockInfo that each holds.
+const LOCK: [(&str, &str); 4] =
+    [("lock-id", "ID"), ("lock-operation", "Operation"), ("lock-info", "Info"), ("lock-who", "Who")];
+const OURS: &str = "stateward.dev/state-head";
+/// Kubernetes takes 256 KiB of annotations; others have some too.
+const ANNOTATION_BYTES: usize = 224 << 10;
+
+#[derive(Serialize, Deserialize)]
+struct Ours {
+    /// The hash of `tfstate`, if it is there.
+    file: Option<String>,
+    /// The ID of the lock, if there is one.
+    lock: Option<String>,
+    /// The head as JSON, without the body that stands under `tfstate`.
+    head: String,
+}
+
+/// A head as it was found.
+pub(super) struct Laid {
+    pub(super) head: Head,
+    pub(super) mark: String,
+}
+
+/// A head as it is to be written; an annotation without a text is to be removed.
+pub(super) struct Layout {
+    pub(super) annotations: BTreeMap<String, Option<String>>,
+    pub(super) file: Option<Bytes>,
+    /// The key of the file.
+    pub(super) key: &'static str,
+    pub(super) mark: String,
+}
+
+/// Tells whether two objects hold the same state under the same key.
+fn mark(key: &str, hash: Option<&str>) -> String {
+    format!("{key}={}", hash.unwrap_or_default())
+}
+
+pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
+    let mut head = head.clone();
+    let file = match &mut head.current {
+        None => None,
+        Some(version) => match &mut version.body {
+            Body::Chunks { .. } => Some(Bytes::from_static(ELSEWHERE)),
+            Body::File { bytes, .. } => Some(std::mem::take(bytes).into()),
+            Body::Inline { segments, bytes } => {
+                let (segments, bytes) = (std::mem::take(segments), std::mem::take(bytes));
+                version.body = Body::File { packing: Packing::Gzip, bytes: Vec::new() };
+                Some(blocking(move || gzip(&segments, &bytes)).await?)
+            }
+        },
+    };
+    if file.as_ref().is_some_and(|file| file.len() > super::OBJECT_BYTES) {
+        return Err(StoreError::TooLarge("the gzip of the state does not fit one object".to_owned()));
+    }
+    let file_hash = file.as_deref().map(hash);
+    let key = if head.deleted.is_some() { DELETED } else { FILE };
+    let mark = mark(key, file_hash.as_deref());
+    let mut annotations = BTreeMap::new();
+    let info = head.lock.as_ref().map(|lock| LockInfo { id: lock.id.clone(), text: lock.info.clone() });
+    for (name, field) in LOCK {
+        let text = info.as_ref().map(|info| match field {
+            "ID" => info.id.clone(),
+            field => info.field(field).unwrap_or_default(),
+        });
+        annotations.insert(format!("{PREFIX}{name}"), text);
+    }
+    let text = String::from_utf8(head_text(&head)?).map_err(|error| StoreError::Damaged(error.to_string()))?;
+    let ours = Ours { file: file_hash.filter(|_| key == FILE), lock: info.map(|info| info.id), head: text };
+    let ours = serde_json::to_string(&ours).map_err(|error| StoreError::Damaged(error.to_string()))?;
+    if ours.len() > ANNOTATION_BYTES {
+        return Err(StoreError::TooLarge("the head does not fit the annotations of an object".to_owned()));
+    }
+    annotations.insert(OURS.to_owned(), Some(ours));
+    Ok(Layout { annotations, file, key, mark })
+}
+
+pub(super) async fn read(
+    mut annotations: BTreeMap<String, String>,
+    file: Option<Bytes>,
+    deleted: Option<Bytes>,
+    reader: &Reader,
+) -> Result<Laid, StoreError> {
+    let file_hash = file.as_deref().map(hash);
+    let mark = match &deleted {
+        Some(deleted) if file.is_none() => mark(DELETED, Some(&hash(deleted))),
+        _ => mark(FILE, file_hash.as_deref()),
+    };
+    let ours: Option<Ours> = annotations.remove(OURS).and_then(|text| serde_json::from_str(&text).ok());
+    let (mut head, noted_file, noted_lock) = match ours {
+        Some(ours) => (parse_head(ours.head.as_bytes())?, Some(ours.file), ours.lock),
+        None => (Head::new(), None, None),
+    };
+    if noted_file.as_ref() == Some(&file_hash) {
+        if let (Some(version), Some(file)) = (&mut head.current, file.or(deleted))
+            && let Body::File { bytes, .. } = &mut version.body
+        {
+            *bytes = file.to_vec();
+        }
+    } else {
+        replaced(&mut head, file, reader).await?;
+    }
+    let lock = LOCK.map(|(name, _)| annotations.remove(&format!("{PREFIX}{name}")).unwrap_or_default());
+    let [id, operation, info, who] = &lock;
+    match noted_lock {
+        Some(noted) if noted == *id => {}
+        None if id.is_empty() => {}
+        _ => relocked(&mut head, (!id.is_empty()).then(|| LockInfo::made(id, operation, info, who))),
+    }
+    Ok(Laid { head, mark })
+}
+
+/// Another program wrote the state: it is the current version now. Ours is still there only if it was in chunks.
+async fn replaced(head: &mut Head, file: Option<Bytes>, reader: &Reader) -> Result<(), StoreError> {
+    if let Some(ours) = head.current.take()
+        && ours.body.upload().is_some()
+    {
+        head.recent.insert(0, ours);
+    }
+    head.deleted = None;
+    let Some(file) = file.filter(|file| !file.is_empty()) else { return Ok(()) };
+    let packing = if file.starts_with(&[0x1f, 0x8b]) { Packing::Gzip } else { Packing::Plain };
+    let (bytes, reader) = (file.clone(), reader.clone());
+    let facts = blocking(move || facts(&bytes, packing, &reader)).await?;
+    head.last_version += 1;
+    let body = Body::File { packing, bytes: file.to_vec() };
+    head.current = Some(Version { number: head.last_version, facts, by: None, at: Timestamp::now(), body });
+    Ok(())
+}
+
+/// Another program took the lock, or somebody took the annotations away.
+fn relocked(head: &mut Head, info: Option<LockInfo>) {
+    let now = Timestamp::now();
+    if let Some(Lock { id, info, .. }) = head.lock.take() {
+        head.released = Some(Released { id, info, by: None, at: now, how: End::Forced });
+    }
+    head.lock = info.map(|info| Lock { id: info.id, info: info.text, user: None, taken: now, active: now });
+}
+
+/// The exact bytes of a state, as the original stores them with `--compress-state`.
+fn gzip(segments: &[codec::Segment], stored: &[u8]) -> Result<Bytes, StoreError> {
+    let damaged = |what: String| StoreError::Damaged(what);
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+    let mut rest = stored;
+    for segment in segments {
+        let length = usize::try_from(segment.stored).unwrap_or(usize::MAX);
+        let (this, after) = rest.split_at_checked(length).ok_or_else(|| damaged("too few bytes".to_owned()))?;
+        rest = after;
+        codec::restore(segment, this, None, &mut encoder).map_err(|error| damaged(error.to_string()))?;
+    }
+    encoder.finish().map(Bytes::from).map_err(|error| damaged(error.to_string()))
+}
+
+/// What is known of a state that another program wrote.
+fn facts(file: &[u8], packing: Packing, reader: &Reader) -> Result<Facts, StoreError> {
+    let bad = |bad: codec::BadState| StoreError::Damaged(format!("a state of another program: {bad}"));
+    let mut receiver = Receiver::new(reader.limits.clone(), SpoolPlace::new(reader.spool.clone()));
+    match packing {
+        Packing::Plain => receiver.push(file).map_err(bad)?,
+        Packing::Gzip => {
+            let mut decoder = MultiGzDecoder::new(file);
+            let mut piece = vec![0; 256 << 10];
+            loop {
+                match decoder.read(&mut piece) {
+                    Ok(0) => break,
+                    Ok(count) => receiver.push(&piece[..count]).map_err(bad)?,
+                    Err(_) => return Err(StoreError::Damaged("a state of another program is no gzip".to_owned())),
+                }
+            }
+        }
+    }
+    receiver.finish(None).map(|received| Facts::from(&received.facts)).map_err(bad)
+}
+
+fn hash(bytes: &[u8]) -> String {
+    hex_text::encode(digest(&SHA256, bytes).as_ref())
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
+}

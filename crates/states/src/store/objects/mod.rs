@@ -1,0 +1,301 @@
+//! ConfigMaps and Secrets: one head object per state, chunk objects beside it.
+//!
+//! The layout is that of the original ConfigMap backend, so that either program reads what the other wrote: the state
+//! under the key `tfstate`, the lock in four annotations. What only we know is one annotation more (see [`layout`]),
+//! which counts only as far as it still fits what stands beside it.
+//!
+//! Swaps are merge patches with the resourceVersion that was read: keys, labels and annotations of others stay.
+
+mod call;
+mod kind;
+mod layout;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
+use crate::codec;
+use crate::head::Head;
+use crate::key::Key;
+
+use call::{Doing, asked};
+use kind::Kind;
+use layout::Laid;
+
+/// States in ConfigMaps.
+pub type ConfigMapStore = ObjectStore<ConfigMap>;
+/// States in Secrets.
+pub type SecretStore = ObjectStore<Secret>;
+
+/// On every head and chunk of ours, so that they are found without reading all others.
+const ROLE: &str = "stateward.dev/state-role";
+const UPLOAD: &str = "stateward.dev/state-upload";
+const STATE: &str = "stateward.dev/state-name";
+const DEADLINE: &str = "stateward.dev/state-deadline";
+const CHUNK_KEY: &str = "chunk";
+
+/// Kubernetes takes 1 MiB of data in an object, and etcd 1.5 MiB in a request.
+const OBJECT_BYTES: usize = 1 << 20;
+/// How many objects of a list are read at once.
+const PAGE: u32 = 500;
+
+/// A store in objects of one kind.
+pub struct ObjectStore<K> {
+    client: Client,
+    /// For states that another program wrote: what is known of them has to be found out.
+    reader: Reader,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// How states of other programs are looked at.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    pub limits: codec::Limits,
+    pub spool: PathBuf,
+}
+
+impl<K: Kind> ObjectStore<K> {
+    /// The client must not retry by itself: a patch whose answer was lost may have taken place.
+    pub fn new(client: Client, reader: Reader) -> ObjectStore<K> {
+        ObjectStore { client, reader, kind: PhantomData }
+    }
+
+    fn of(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn put_head(&self, key: &Key, head: &Head, expected: &Expect) -> Result<(), StoreError> {
+        let before = match expected {
+            Expect::Nothing => None,
+            Expect::Revision(revision) => Some(Seen::read(revision)?),
+        };
+        let laid = layout::lay(head).await?;
+        let objects = self.of(key.namespace());
+        let Some(before) = before else {
+            let metadata = ObjectMeta {
+                name: Some(key.name().to_owned()),
+                labels: Some([(ROLE.to_owned(), "head".to_owned())].into()),
+                annotations: Some(
+                    laid.annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect(),
+                ),
+                ..ObjectMeta::default()
+            };
+            let data = laid.file.map(|bytes| (laid.key.to_owned(), ByteString(bytes.to_vec())));
+            let object = K::new(metadata, data.into_iter().collect());
+            return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
+        };
+        let mut patch = json!({
+            "metadata": {
+                "resourceVersion": before.version,
+                "labels": { ROLE: "head" },
+                "annotations": laid.annotations,
+            },
+        });
+        // The state itself crosses the network only when it changes: a LOCK is small, whatever it locks.
+        if laid.mark != before.mark {
+            patch[K::DATA] = json!({ layout::FILE: null, layout::DELETED: null });
+            patch[K::DATA][laid.key] = json!(laid.file.map(|bytes| ByteString(bytes.to_vec())));
+        }
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        match asked(Doing::Write, objects.patch(key.name(), &parameters, &patch)).await {
+            // The object that was read is gone.
+            Err(StoreError::Refused(_))
+                if asked(Doing::Read, objects.get_metadata_opt(key.name())).await?.is_none() =>
+            {
+                Err(StoreError::Conflict)
+            }
+            other => other.map(drop),
+        }
+    }
+}
+
+impl<K: Kind> Store for ObjectStore<K> {
+    fn name(&self) -> &'static str {
+        K::STORE
+    }
+
+    fn resource(&self) -> Resource {
+        Resource { group: "", resource: K::RESOURCE }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            inline: OBJECT_BYTES - (64 << 10),
+            // An object takes 256 KiB of annotations, these are base64, and a LockInfo needs room too.
+            inline_history: 64 << 10,
+            chunk: OBJECT_BYTES,
+            version: Some(64 << 20),
+        }
+    }
+
+    fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {
+        Box::pin(async move {
+            let objects = self.of(key.namespace());
+            let Some(mut object) = asked(Doing::Read, objects.get_opt(key.name())).await? else { return Ok(None) };
+            let metadata = std::mem::take(object.meta_mut());
+            let mut take = |key| object.data_mut().remove(key).map(|bytes| Bytes::from(bytes.0));
+            let (file, deleted) = (take(layout::FILE), take(layout::DELETED));
+            let annotations = metadata.annotations.unwrap_or_default();
+            let Laid { head, mark } = layout::read(annotations, file, deleted, &self.reader).await?;
+            let version = metadata.resource_version.unwrap_or_default();
+            Ok(Some(Found { head, revision: Seen { version, mark }.write() }))
+        })
+    }
+
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
+        Box::pin(self.put_head(key, head, expected))
+    }
+
+    fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let resource_version = Some(Seen::read(expected)?.version);
+            let preconditions = Some(Preconditions { resource_version, uid: None });
+            let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+            let objects = self.of(key.namespace());
+            asked(Doing::Write, objects.delete(key.name(), &parameters)).await.map(drop)
+        })
+    }
+
+    fn list<'a>(&'a self, namespace: Option<&'a str>) -> Answer<'a, Vec<Key>> {
+        Box::pin(async move {
+            let found = self.labelled(namespace, &format!("{ROLE}=head")).await?;
+            let key = |metadata: ObjectMeta| Key::new(metadata.namespace?, metadata.name?).ok();
+            Ok(found.into_iter().filter_map(key).collect())
+        })
+    }
+
+    fn put_chunk<'a>(&'a self, chunk: &'a ChunkId, deadline: Timestamp, bytes: Bytes) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let labels = [(ROLE, "chunk".to_owned()), (UPLOAD, chunk.upload.to_string())];
+            let annotations = [(STATE, chunk.key.name().to_owned()), (DEADLINE, deadline.to_string())];
+            let owned = |pairs: [(&str, String); 2]| Some(pairs.map(|(name, text)| (name.to_owned(), text)).into());
+            let metadata = ObjectMeta {
+                name: Some(chunk_name(chunk)),
+                labels: owned(labels),
+                annotations: owned(annotations),
+                ..ObjectMeta::default()
+            };
+            let mut object = K::new(metadata, [(CHUNK_KEY.to_owned(), ByteString(bytes.to_vec()))].into());
+            object.set_immutable();
+            let objects = self.of(chunk.key.namespace());
+            match asked(Doing::Write, objects.create(&PostParams::default(), &object)).await {
+                // It is there already: a chunk is never put with other bytes.
+                Err(StoreError::Conflict) => Ok(()),
+                other => other.map(drop),
+            }
+        })
+    }
+
+    fn get_chunk<'a>(&'a self, chunk: &'a ChunkId) -> Answer<'a, Option<Bytes>> {
+        Box::pin(async move {
+            let objects = self.of(chunk.key.namespace());
+            let found = asked(Doing::Read, objects.get_opt(&chunk_name(chunk))).await?;
+            let Some(mut object) = found else { return Ok(None) };
+            let annotations = object.meta_mut().annotations.take().unwrap_or_default();
+            if annotations.get(STATE).map(String::as_str) != Some(chunk.key.name()) {
+                return Ok(None);
+            }
+            Ok(object.data_mut().remove(CHUNK_KEY).map(|bytes| bytes.0.into()))
+        })
+    }
+
+    fn delete_chunks<'a>(&'a self, key: &'a Key, upload: Uuid) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let objects = self.of(key.namespace());
+            for metadata in self.labelled(Some(key.namespace()), &format!("{UPLOAD}={upload}")).await? {
+                let of_state = metadata.annotations.as_ref().and_then(|annotations| annotations.get(STATE));
+                let (Some(name), Some(uid), true) =
+                    (metadata.name, metadata.uid, of_state.map(String::as_str) == Some(key.name()))
+                else {
+                    continue;
+                };
+                let preconditions = Some(Preconditions { uid: Some(uid), resource_version: None });
+                let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+                match asked(Doing::Write, objects.delete(&name, &parameters)).await {
+                    // Another sweeper was there first.
+                    Ok(_) | Err(StoreError::Conflict | StoreError::Refused(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn uploads_before(&self, time: Timestamp) -> Answer<'_, Vec<Stray>> {
+        Box::pin(async move {
+            let mut strays: Vec<Stray> = Vec::new();
+            for metadata in self.labelled(None, &format!("{ROLE}=chunk")).await? {
+                let Some(stray) = stray(metadata).filter(|stray| stray.deadline < time) else { continue };
+                if !strays.contains(&stray) {
+                    strays.push(stray);
+                }
+            }
+            Ok(strays)
+        })
+    }
+}
+
+impl<K: Kind> ObjectStore<K> {
+    /// The metadata of objects with a label; their data is not asked for.
+    async fn labelled(&self, namespace: Option<&str>, selector: &str) -> Result<Vec<ObjectMeta>, StoreError> {
+        let objects: Api<K> = match namespace {
+            Some(namespace) => self.of(namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let mut found = Vec::new();
+        let mut parameters = ListParams::default().labels(selector).limit(PAGE);
+        loop {
+            let page = asked(Doing::Read, objects.list_metadata(&parameters)).await?;
+            found.extend(page.items.into_iter().map(|object| object.metadata));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => parameters = parameters.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
+    }
+}
+
+fn chunk_name(chunk: &ChunkId) -> String {
+    format!("stateward-chunk-{}-{}", chunk.upload, chunk.number)
+}
+
+fn stray(metadata: ObjectMeta) -> Option<Stray> {
+    let annotations = metadata.annotations?;
+    let upload = metadata.labels?.get(UPLOAD)?.parse().ok()?;
+    let deadline = annotations.get(DEADLINE)?.parse().ok()?;
+    Some(Stray { key: Key::new(metadata.namespace?, annotations.get(STATE)?).ok()?, upload, deadline })
+}
+
+/// What was read of a head object: its resourceVersion, and what tells its state from another.
+struct Seen {
+    version: String,
+    mark: String,
+}
+
+impl Seen {
+    fn write(self) -> Revision {
+        Revision(format!("{} {}", self.version, self.mark))
+    }
+
+    fn read(revision: &Revision) -> Result<Seen, StoreError> {
+        let parts = revision.0.split_once(' ');
+        let (version, mark) = parts.ok_or_else(|| StoreError::Damaged("a revision of another store".to_owned()))?;
+        Ok(Seen { version: version.to_owned(), mark: mark.to_owned() })
+    }
+}
+
+impl<K: Kind> fmt::Debug for ObjectStore<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ObjectStore").field("kind", &K::STORE).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! A process that dies at any step of a chunked write leaves the old state or the new one.
+//!
+//! The test runs itself as the child that dies: an armed step aborts the whole process.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+use db::{Config, Db};
+use jiff::Timestamp;
+use states::failpoints::Step;
+use states::store::SqlStore;
+use states::{Settings, States};
+use testbed::Process;
+use testbed::process::{crashed_at, scratch};
+
+use crate::places::{Place, big_state, no_time, read, settings, write};
+
+const CHILD: &str = "STATES_CRASH_CHILD";
+
+/// How many versions are kept, and how many the child writes: enough to fill a page of old ones and to drop it.
+const KEPT: usize = 20;
+const WRITES: u64 = 32;
+
+/// Every third fits the head, the others are chunks.
+fn body(number: u64) -> Vec<u8> {
+    big_state(number, if number.is_multiple_of(3) { 20_000 } else { 150_000 })
+}
+
+async fn place(url: &str) -> Place {
+    let config = match url.strip_prefix("sqlite:") {
+        Some(path) => Config::sqlite(path),
+        None => Config::postgres(url),
+    };
+    let db = Db::open(config).await.unwrap();
+    db.migrate(&[states::MIGRATIONS]).await.unwrap();
+    let store = SqlStore::new(db);
+    Place { name: "crash", namespace: "team-a".to_owned(), store: std::sync::Arc::new(store) }
+}
+
+fn hasty() -> Settings {
+    Settings { times: no_time(), versions: KEPT, ..settings() }
+}
+
+/// What the child does; a plain test otherwise, which has nothing to do.
+#[tokio::test]
+async fn child_that_writes_until_it_dies() {
+    let Ok(url) = std::env::var(CHILD) else { return };
+    failpoint::arm_from(&std::env::var("STATES_CRASH_AT").unwrap()).unwrap();
+    let place = place(&url).await;
+    let states = place.states(hasty());
+    let state = states.at(place.key("crashed"));
+    for number in 2..=WRITES {
+        write(&state, &body(number), None, "ann").await.unwrap();
+        states.sweep().await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one() {
+    let postgres = testbed::Postgres::shared().expect("PostgreSQL");
+    let mut died_at = BTreeSet::new();
+    for step in Step::ALL {
+        for passes in testbed::scale().of(0..1, 0..6) {
+            let file = scratch("crash").unwrap();
+            let urls = [
+                format!("sqlite:{}", file.join("states.db").display()),
+                postgres.url(&postgres.create_database().unwrap()),
+            ];
+            for url in urls {
+                if dies_and_recovers(*step, passes, &url).await {
+                    died_at.insert(step.name());
+                }
+            }
+        }
+    }
+    let all: BTreeSet<&str> = Step::ALL.iter().map(|step| step.name()).collect();
+    assert_eq!(died_at, all, "every step is reached");
+}
+
+async fn dies_and_recovers(step: Step, passes: u32, url: &str) -> bool {
+    let place = place(url).await;
+    let states = place.states(hasty());
+    let state = states.at(place.key("crashed"));
+    write(&state, &body(1), None, "ann").await.unwrap();
+
+    let log = scratch("child").unwrap().join("log");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "--nocapture", "crash::child_that_writes_until_it_dies"])
+        .env(CHILD, url)
+        .env("STATES_CRASH_AT", format!("{}=crash:{passes}", step.name()));
+    let mut child = Process::spawn("a writer", &mut command, &log).unwrap();
+    let status = child.wait(Duration::from_mins(2)).unwrap();
+    let died = crashed_at(status, &child.log(), step.name());
+    assert!(died || status.success(), "{step:?} {passes}: {}", child.log_tail());
+
+    // Old or new, never torn, and the next write goes through.
+    let head = state.head().await.unwrap().unwrap();
+    let bytes = read(&state).await.expect("a state");
+    assert!(bytes == body(head.last_version), "{step:?} {passes}: version {}", head.last_version);
+    write(&state, &body(100), None, "ann").await.unwrap();
+    assert!(read(&state).await.unwrap() == body(100));
+    swept_clean(&states, &place).await;
+    died
+}
+
+/// After a sweep when all deadlines are over, there are exactly the chunks that somebody can reach.
+async fn swept_clean(states: &States, place: &Place) {
+    let state = states.at(place.key("crashed"));
+    // The uploads of the dead writer wait for their deadline: end it for them.
+    let found = place.store.read_head(&place.key("crashed")).await.unwrap().unwrap();
+    let mut head = found.head;
+    for upload in &mut head.uploads {
+        upload.deadline = Timestamp::UNIX_EPOCH;
+    }
+    head.operations.push(uuid::Uuid::new_v4());
+    let expected = states::store::Expect::Revision(found.revision);
+    place.store.write_head(&place.key("crashed"), &head, &expected).await.unwrap();
+    states.sweep().await;
+    let head = state.head().await.unwrap().unwrap();
+    assert_eq!(head.uploads, []);
+    let versions = state.versions().await.unwrap();
+    let mut named: BTreeSet<uuid::Uuid> = head.pages.iter().map(|page| page.extent.upload).collect();
+    for version in &versions {
+        if let states::head::Body::Chunks { extent, .. } = &version.body {
+            named.insert(extent.upload);
+        }
+        let bytes = crate::places::collect(state.open(version.clone()).await.unwrap()).await;
+        let number = if version.number == head.last_version { 100 } else { version.number };
+        assert!(bytes == body(number), "version {}", version.number);
+    }
+    let there = place.store.uploads_before(Timestamp::MAX).await.unwrap();
+    let strays: Vec<_> = there.iter().filter(|stray| !named.contains(&stray.upload)).collect();
+    // Chunks put after the head was swept wait for their own deadline, an hour from now.
+    assert!(strays.iter().all(|stray| stray.deadline > Timestamp::now()), "{strays:?}");
+    assert_eq!(there.len() - strays.len(), named.len());
+}

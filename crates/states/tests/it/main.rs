@@ -1,0 +1,7 @@
+//! The codec, the engine on every store (the conformance suite), and the steps at which it may die.
+
+mod codec;
+mod conformance;
+mod crash;
+mod places;
+mod sweep;

@@ -1,0 +1,86 @@
+//! The states of this server: which store keeps which namespace, and the sweeper of them all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use access::Pattern;
+use anyhow::{Context, Result, bail};
+use db::Db;
+use states::http::compat::Compat;
+use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store};
+use states::{ForcedUnlock, States, Stores, Times, codec};
+
+use super::cluster::Cluster;
+use crate::config::Settings;
+
+const MEMORY: usize = 8 << 20;
+const SEGMENT: std::ops::Range<usize> = (1 << 20)..(4 << 20);
+
+/// The engine over the stores that this server has.
+pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> Result<States> {
+    let spool = settings.data_dir.join("spool");
+    super::data_dir::private(&spool)?;
+    let limits = codec::Limits {
+        body_bytes: settings.states.body_bytes,
+        depth: settings.states.depth,
+        memory: MEMORY,
+        segment: SEGMENT,
+    };
+    let stores = stores(db, cluster, &Reader { limits: limits.clone(), spool: spool.clone() });
+    let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
+    let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
+    let set = |time: Duration| (!time.is_zero()).then_some(time);
+    let engine = states::Settings {
+        lock_expiry: set(settings.states.lock_expiry),
+        forced_unlock: if settings.states.forced_unlock { ForcedUnlock::WithPermission } else { ForcedUnlock::Off },
+        versions: settings.states.versions,
+        version_age: set(settings.states.version_age),
+        codec: limits,
+        spool,
+        times: Times::default(),
+    };
+    let is_compatible =
+        |store: &&Arc<dyn Store>| settings.states.compat_listen.is_some() && store.name() == "configmap";
+    let others = stores.iter().filter(is_compatible).cloned().collect();
+    Ok(States::new(Stores { routes, default, others }, engine))
+}
+
+/// What the compatibility listener serves: ConfigMaps, whatever the routes say.
+pub(crate) fn compatible(states: States) -> Result<Compat> {
+    let store = states.stores().into_iter().find(|store| store.name() == "configmap");
+    let store = store.context("states.compat_listen needs a cluster: set cluster.kubeconfig")?;
+    Ok(Compat::new(states, store))
+}
+
+/// Every store that there is here; the first one keeps what no route names.
+fn stores(db: &Db, cluster: Option<&Cluster>, reader: &Reader) -> Vec<Arc<dyn Store>> {
+    let mut stores: Vec<Arc<dyn Store>> = vec![Arc::new(SqlStore::new(db.clone()))];
+    if let Some(cluster) = cluster {
+        stores.push(Arc::new(ConfigMapStore::new(cluster.client(), reader.clone())));
+        stores.push(Arc::new(SecretStore::new(cluster.client(), reader.clone())));
+    }
+    stores
+}
+
+fn route(text: &str, stores: &[Arc<dyn Store>]) -> Result<(Pattern, Arc<dyn Store>)> {
+    let (pattern, name) =
+        text.split_once('=').with_context(|| format!("states.routes: '{text}' is not PATTERN=STORE"))?;
+    let pattern = pattern.trim().parse().with_context(|| format!("states.routes: '{text}'"))?;
+    let name = name.trim();
+    let Some(store) = stores.iter().find(|store| store.name() == name) else {
+        let known: Vec<&str> = stores.iter().map(|store| store.name()).collect();
+        bail!("states.routes: this server has no store '{name}'; it has {}", known.join(", "));
+    };
+    Ok((pattern, store.clone()))
+}
+
+/// Sweeps now and then, for as long as the server runs.
+pub(crate) async fn sweep(states: States, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let swept = states.sweep().await;
+        if swept.uploads > 0 {
+            tracing::info!(uploads = swept.uploads, "swept what unfinished writes and old versions left");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The clients themselves, over TLS: what people do with a state, from init to destroy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use serde_json::Value;
+use testbed::process::scratch;
+
+use crate::compat::beside_cluster;
+use crate::server::{PATIENCE, Server, Start, answer, status};
+
+/// Every client that must work; a missing one fails the test.
+fn clients() -> Vec<PathBuf> {
+    vec![testbed::peer("tofu").expect("tofu"), PathBuf::from("/usr/local/bin/terraform")]
+}
+
+/// A working directory with a configuration that keeps its state on the server.
+struct Workspace {
+    client: PathBuf,
+    directory: PathBuf,
+}
+
+impl Workspace {
+    fn new(client: &Path, server: &Server, token: &str, path: &str) -> Workspace {
+        let directory = scratch("workspace").unwrap();
+        let (address, ca) = (format!("{}{path}", server.url), fs::read_to_string(authority(server)).unwrap());
+        let backend = format!(
+            "terraform {{\n  backend \"http\" {{\n    address = \"{address}\"\n    lock_address = \"{address}\"\n    \
+             unlock_address = \"{address}\"\n    username = \"anybody\"\n    password = \"{token}\"\n    \
+             client_ca_certificate_pem = <<PEM\n{ca}PEM\n  }}\n}}\n"
+        );
+        fs::write(directory.join("backend.tf"), backend).unwrap();
+        let workspace = Workspace { client: client.to_owned(), directory };
+        workspace.configure("one", "");
+        workspace
+    }
+
+    /// A resource that needs no provider, and an output; `provisioner` may keep an apply busy.
+    fn configure(&self, input: &str, provisioner: &str) {
+        let text = format!(
+            "resource \"terraform_data\" \"it\" {{\n  input = \"{input}\"\n  triggers_replace = \"{input}\"\n{provisioner}}}\n\
+             output \"it\" {{\n  value = terraform_data.it.output\n}}\n"
+        );
+        fs::write(self.directory.join("main.tf"), text).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.client);
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &self.directory)
+            .env("CHECKPOINT_DISABLE", "1")
+            .current_dir(&self.directory)
+            .args(arguments)
+            .args(["-no-color"].iter().filter(|_| takes_color(arguments)));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("run the client")
+    }
+
+    #[track_caller]
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[track_caller]
+    fn fails(&self, arguments: &[&str], with: &str) {
+        let output = self.run(arguments);
+        assert!(!output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
+        let told = text(&output);
+        assert!(told.contains(with), "{} {arguments:?}: no {with:?} in {told}", self.client.display());
+    }
+
+    fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run the client")
+    }
+}
+
+fn takes_color(arguments: &[&str]) -> bool {
+    !matches!(arguments, ["state" | "output" | "force-unlock", ..])
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn authority(server: &Server) -> PathBuf {
+    server.data.join("tls/self-signed.crt")
+}
+
+fn server() -> (Server, String) {
+    let server = Start::new().tls().serve();
+    let token = server.first_token();
+    (server, token)
+}
+
+#[tokio::test]
+async fn every_store_carries_a_workspace_through_its_life() {
+    let client = testbed::peer("tofu").expect("tofu");
+    let postgres = testbed::Postgres::shared().expect("PostgreSQL");
+    let url = postgres.url(&postgres.create_database().expect("a database"));
+    let server = Start::new().tls().variable("STATEWARD_DATABASE_URL", &url).serve();
+    let token = server.first_token();
+    life(&client, &server, &token, "/state/team-a/postgres").await;
+
+    let routes = |start: Start| start.flag("--states-routes", "secret-*=secret,*=configmap");
+    let (server, token, namespace) = beside_cluster("secret", routes).await;
+    life(&client, &server, &token, &format!("/state/{namespace}/app")).await;
+    let secrets: Api<Secret> = Api::namespaced(testbed::Cluster::shared().await.client(), &namespace);
+    assert!(secrets.get("app").await.expect("the state is a Secret").data.unwrap().contains_key("tfstate"));
+
+    let (server, token, namespace) = beside_cluster("states", routes).await;
+    life(&client, &server, &token, &format!("/state/{namespace}/app")).await;
+    let cluster = testbed::Cluster::shared().await;
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
+    let map = maps.get("app").await.expect("the state is a ConfigMap");
+    assert!(map.binary_data.unwrap()["tfstate"].0.starts_with(&[0x1f, 0x8b]), "gzip, as the original writes it");
+}
+
+async fn state(server: &Server, token: &str, path: &str) -> Value {
+    let (status, text) = answer(server.request("GET", path).bearer_auth(token)).await;
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).expect("a state")
+}
+
+#[tokio::test]
+async fn a_workspace_lives_from_init_to_destroy() {
+    let (server, token) = server();
+    for (number, client) in clients().iter().enumerate() {
+        life(client, &server, &token, &format!("/state/team-a/life-{number}")).await;
+    }
+}
+
+/// Everything that people do with a state when nobody disturbs them.
+async fn life(client: &Path, server: &Server, token: &str, path: &str) {
+    let workspace = Workspace::new(client, server, token, path);
+    workspace.ok(&["init"]);
+    assert_eq!(status(server.request("GET", path).bearer_auth(token)).await, 404);
+    workspace.ok(&["plan"]);
+    workspace.ok(&["apply", "-auto-approve"]);
+    let first = state(server, token, path).await;
+    assert_eq!(first["outputs"]["it"]["value"], "one");
+    assert!(workspace.ok(&["apply", "-auto-approve"]).contains("No changes"));
+    assert_eq!(state(server, token, path).await, first, "nothing changed, nothing was written");
+    workspace.configure("two", "");
+    workspace.ok(&["apply", "-auto-approve"]);
+    let pulled: Value = serde_json::from_str(&workspace.ok(&["state", "pull"])).unwrap();
+    assert_eq!(pulled["outputs"]["it"]["value"], "two");
+
+    // Pushed with the same serial it is the next one; an old one only with force, and then it counts.
+    let file = workspace.directory.join("pushed.tfstate");
+    fs::write(&file, first.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    workspace.fails(&["state", "push", file], "serial");
+    let other = first.to_string().replace(first["lineage"].as_str().unwrap(), "another-lineage");
+    fs::write(file, other).unwrap();
+    workspace.fails(&["state", "push", file], "lineage");
+    workspace.ok(&["state", "push", "-force", file]);
+    assert_eq!(state(server, token, path).await["lineage"], "another-lineage");
+
+    workspace.ok(&["destroy", "-auto-approve"]);
+    assert_eq!(state(server, token, path).await["resources"], Value::Array(Vec::new()));
+}
+
+#[tokio::test]
+async fn of_two_applies_one_waits_or_fails_with_the_real_holder() {
+    let (server, token) = server();
+    for (number, client) in clients().iter().enumerate() {
+        let path = format!("/state/team-a/locked-{number}");
+        let holder = Workspace::new(client, &server, &token, &path);
+        let other = Workspace::new(client, &server, &token, &path);
+        holder.ok(&["init"]);
+        other.ok(&["init"]);
+        let gate = holder.directory.join("go-on");
+        let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
+        let begun = holder.directory.join("begun");
+        let script = format!("touch {}; {wait}", begun.display());
+        holder.configure("held", &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
+        let mut applying = holder.spawn(&["apply", "-auto-approve"]);
+        testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+
+        let info = held_by(&server, &token, &path).await;
+        assert_eq!(info["Operation"], "OperationTypeApply");
+        let id = info["ID"].as_str().unwrap();
+        other.fails(&["apply", "-auto-approve"], id);
+        let waiting = other.spawn(&["apply", "-auto-approve", "-lock-timeout=60s"]);
+        fs::write(&gate, "").unwrap();
+        assert!(applying.wait().unwrap().success());
+        let waited = waiting.wait_with_output().unwrap();
+        assert!(waited.status.success(), "{}", text(&waited));
+        assert_eq!(state(&server, &token, &path).await["outputs"]["it"]["value"], "one", "the later one won");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_lock_is_free_and_its_holder_cannot_write_any_more() {
+    let (server, token) = server();
+    for (number, client) in clients().iter().enumerate() {
+        let path = format!("/state/team-a/forced-{number}");
+        let workspace = Workspace::new(client, &server, &token, &path);
+        workspace.ok(&["init"]);
+        workspace.ok(&["apply", "-auto-approve"]);
+        let info = r#"{"ID":"00000000-0000-0000-0000-00000000000a","Operation":"stuck","Who":"gone@host"}"#;
+        let lock = server.request("LOCK", &path).bearer_auth(&token).body(info);
+        assert_eq!(status(lock).await, 200);
+        workspace.fails(&["plan"], "00000000-0000-0000-0000-00000000000a");
+        workspace.ok(&["force-unlock", "-force", "00000000-0000-0000-0000-00000000000a"]);
+        workspace.ok(&["plan"]);
+        let late = format!("{path}?ID=00000000-0000-0000-0000-00000000000a");
+        let (status, body) = answer(server.request("POST", &late).bearer_auth(&token).body("{}")).await;
+        assert_eq!(status, 423, "{body}");
+        assert!(body.contains("\"ID\""), "{body}");
+        workspace.configure("after", "");
+        workspace.ok(&["apply", "-auto-approve"]);
+    }
+}
+
+/// The LockInfo that a second LOCK is refused with.
+async fn held_by(server: &Server, token: &str, path: &str) -> Value {
+    let probe = r#"{"ID":"00000000-0000-0000-0000-0000000000ff"}"#;
+    let (status, body) = answer(server.request("LOCK", path).bearer_auth(token).body(probe)).await;
+    assert_eq!(status, 423, "{body}");
+    serde_json::from_str(&body).expect("a LockInfo")
+}
