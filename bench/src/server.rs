@@ -9,7 +9,7 @@ use reqwest::{Certificate, Client};
 use testbed::Process;
 
 /// Generous: a slow machine is no failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How clients reach a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
