@@ -39,6 +39,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Comparison>> {
     let (db, log) = bench.wait_for(async {
         let db = Db::open(db::Config::sqlite(database)).await?;
         db.migrate(&[audit::MIGRATIONS]).await?;
+        sqlite::settle_through(&db).await?;
         // The writer belongs to the runtime that it is opened on.
         let log = Audit::open(config, db.clone()).await?;
         anyhow::Ok((db, log))
@@ -48,6 +49,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Comparison>> {
     let file = file.with_context(|| format!("failed to create {}", path.display()))?;
     let bare = sqlite::open(&bench.path("audit-bare.db"))?;
     bare.execute_batch(SCHEMA)?;
+    sqlite::settle(&bare)?;
     let synced_line = || -> Result<()> {
         (&file).write_all(&LINE)?;
         Ok(file.sync_data()?)

@@ -38,10 +38,12 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Comparison>> {
     let db = bench.wait_for(async {
         let db = Db::open(db::Config::sqlite(path)).await?;
         db.migrate(&[Migrations { set: "bench", steps: &[SCHEMA] }]).await?;
-        Ok::<_, db::Error>(db)
+        sqlite::settle_through(&db).await?;
+        anyhow::Ok(db)
     })?;
     let bare = sqlite::open(&bench.path("db-write-bare.db"))?;
     bare.execute_batch(SCHEMA)?;
+    sqlite::settle(&bare)?;
     let ids = Arc::new(AtomicI64::new(0));
     let ours = (db.clone(), Arc::clone(&ids));
     let writers = |count| bench.together(count, &ours, |(db, ids)| async move { write(&db, &ids).await });
