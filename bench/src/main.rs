@@ -8,10 +8,10 @@
 //! 1. A file in `benchmarks/` with a `run` function. It sets both sides up and hands them to [`Bench::compare`] as
 //!    closures that answer with operations per second; [`Bench::alone`] and [`Bench::together`] count those.
 //! 2. A line in the list [`benchmarks::ALL`].
-//! 3. A limit that only a real change for the worse breaks, about a third of what a quiet machine shows, with the
-//!    reason why it is no tighter ([`Limit::why`](measure::Limit)).
+//! 3. A limit that only a real change for the worse breaks, a third or less of what is usually seen, with the reason
+//!    why it is no tighter ([`Limit::why`](measure::Limit)).
 //!
-//! Both sides must do the same work on the same disk, and the other side is always the program or the system call
+//! Both sides must do the same work on the same disk, in the same state (see `sqlite::settle`), and the other side is always the program or the system call
 //! that one would use instead of ours, never an older number.
 
 mod benchmarks;
@@ -44,12 +44,13 @@ struct Arguments {
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
     /// Rounds of each comparison; more give steadier medians
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// Milliseconds that each side gets in a round
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     slice: u64,
-    /// Where databases and logs are put; by default beside the build, because /tmp may be memory and know no syncs
+    /// Where databases and logs are put; by default beside the build, because /tmp may be memory, where a sync
+    /// costs nothing and the limits on shared syncs do not hold
     #[arg(long)]
     directory: Option<PathBuf>,
 }

@@ -20,7 +20,7 @@ const ONE: Question = Question {
     ours: "static token looked up",
     against: "bare SQLite point read",
     limit: Limit {
-        at_least: 0.005,
+        at_least: 0.02,
         why: "two thread hops, a snapshot, a hash and parsed grants, against a few microseconds of work in memory",
     },
 };
