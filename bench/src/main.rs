@@ -11,8 +11,8 @@
 //! 3. A limit that only a real change for the worse breaks, a third or less of what is usually seen, with the reason
 //!    why it is no tighter ([`Limit::why`](measure::Limit)).
 //!
-//! Both sides must do the same work on the same disk, in the same state (see `sqlite::settle`), and the other side is always the program or the system call
-//! that one would use instead of ours, never an older number.
+//! Both sides must do the same work on the same disk, in the same state (see `sqlite::settle`), and the other side is
+//! always the program or the system call that one would use instead of ours, never an older number.
 
 mod benchmarks;
 mod measure;
