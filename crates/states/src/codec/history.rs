@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use zstd::zstd_safe::{CCtx, CParameter, compress_bound};
 
-use super::pack::LEVEL;
 use super::segment::{Encoding, Segment, unpack};
 
 /// For each older segment the index of the newer one to take the difference to: the one with equal bytes, else the
@@ -44,6 +43,9 @@ pub fn delta(older: &Segment, older_stored: &[u8], newer: &Segment, newer_stored
     let segment = Segment { stored: stored.len() as u64, encoding: Encoding::ZstdDelta(newer.sha256), ..older.clone() };
     (segment.stored < older.stored).then_some((segment, stored))
 }
+
+/// zstd's own default: what is left between the long matches is short.
+const LEVEL: i32 = 3;
 
 /// zstd finds matches in a prefix only as far back as its window reaches: it must hold both texts. Long-distance
 /// matching finds them at the cost of one pass.

@@ -79,7 +79,7 @@ impl Gap {
             taken = 1;
         }
         let most = if self.newline { 2 * depth } else { 1 };
-        let spaces = space[taken..].iter().take(most - self.spaces).take_while(|byte| **byte == b' ').count();
+        let spaces = text::spaces(&space[taken..]).min(most - self.spaces);
         self.spaces += spaces;
         taken + spaces
     }

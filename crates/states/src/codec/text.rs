@@ -13,21 +13,27 @@ pub(super) fn is_escape(byte: u8) -> bool {
 const ONES: u64 = u64::MAX / 255;
 const HIGHS: u64 = ONES << 7;
 
-/// The first place from `at` on that is not white space. Indentation is mostly spaces, so eight are compared at once.
+/// The first place after `at`, which is white space, that is not. Indentation is mostly spaces.
 pub(super) fn space_end(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
-    while let Some(word) = word(bytes, at) {
-        let others = word ^ (ONES * u64::from(b' '));
-        if others != 0 {
-            at += others.trailing_zeros() as usize / 8;
-            break;
-        }
-        at += 8;
-    }
+    at += spaces(&bytes[at..]);
     while at < bytes.len() && is_space(bytes[at]) {
         at += 1;
     }
     at
+}
+
+/// With how many spaces `bytes` begin; eight are compared at once.
+pub(super) fn spaces(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = word(bytes, at) {
+        let others = word ^ (ONES * u64::from(b' '));
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + bytes[at..].iter().take_while(|byte| **byte == b' ').count()
 }
 
 /// The first place from `at` on that is a quote, a backslash, a control character or no ASCII; eight bytes at once.

@@ -149,8 +149,8 @@ impl<W: Write> Visit for Copy<W> {
     fn leaf(&mut self, path: &[Step], leaf: Leaf<'_>) {
         if let [step] = path
             && let Some(key) = HEADER.iter().find(|key| step.is(key))
+            && let Some(raw) = leaf.whole()
         {
-            let raw = leaf.raw();
             self.name(self.members, key);
             self.write(raw.as_bytes());
             self.members += 1;

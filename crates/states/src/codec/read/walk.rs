@@ -57,6 +57,11 @@ impl Leaf<'_> {
         Some(String::from_utf8_lossy(&unescaped(inner)).into_owned())
     }
 
+    /// As written, if all of it is known.
+    pub(super) fn whole(self) -> Option<String> {
+        (self.0.len() < LONGEST).then(|| self.raw())
+    }
+
     pub(super) fn raw(self) -> String {
         String::from_utf8_lossy(self.0).into_owned()
     }

@@ -129,6 +129,17 @@ fn outputs_come_as_a_state_without_resources() {
 }
 
 #[test]
+fn an_outputs_document_is_json_whatever_stands_around_the_outputs() {
+    let long = "l".repeat(10_000);
+    let state =
+        format!("{{\"outputs\":{{\"a\":{{\"value\":1}}}},\"version\":4,\"lineage\":\"{long}\",\"serial\":{{}}}}");
+    let mut out = Vec::new();
+    outputs(&mut source(&state), Sensitive::Shown, &mut out).expect("readable");
+    let expected = "{\"outputs\":{\"a\":{\"value\":1}},\"version\":4,\"resources\":[]}\n";
+    assert_eq!(String::from_utf8(out).expect("text"), expected);
+}
+
+#[test]
 fn an_output_is_sensitive_in_doubt() {
     for mark in ["true", "\"yes\"", "1", "[]", "{\"a\":1}"] {
         for name in ["sensitive", "Sensitive", "sensitiv\\u0065"] {
