@@ -25,6 +25,9 @@ pub enum Error {
     /// The upload took longer than an upload may take, and was given up.
     #[error("the upload took too long and was given up; nothing was written")]
     UploadExpired,
+    /// The head cannot hold the current version as an old one; the engine makes room and tries again.
+    #[error("the head has no room for another version")]
+    NoRoom,
     /// Too many others at the same time.
     #[error("gave up after {attempts} attempts that met other changes of the same state")]
     Busy { attempts: u32 },

@@ -16,6 +16,18 @@ use crate::head::{Head, Page, Upload, Version};
 /// More than this many versions in a head, and the older half of them goes into a page.
 const RECENT: usize = 16;
 
+/// A page that the head does not name yet, and what it holds.
+pub(super) struct Room {
+    page: Page,
+    versions: Vec<Version>,
+}
+
+impl Room {
+    pub(super) fn upload(&self) -> Uuid {
+        self.page.extent.upload
+    }
+}
+
 impl State {
     /// All versions, the newest first.
     pub async fn versions(&self) -> Result<Vec<Version>, Error> {
@@ -54,32 +66,72 @@ impl State {
 
     /// Moves these versions, the oldest of the head, into a page.
     async fn put_away(&self, old: &[Version]) -> Result<(), Error> {
-        let (Some(newest), Some(oldest)) = (old.first(), old.last()) else { return Ok(()) };
-        let upload = Upload { id: Uuid::new_v4(), deadline: after(self.settings.times.upload) };
+        let upload = self.new_upload();
         self.change(|head| {
             head.uploads.push(upload);
             Ok(Verdict::Swap(()))
         })
         .await?;
-        let mut writer = Writer::new(self, upload);
-        let text = serde_json::to_vec(old).map_err(|error| Error::Internal(error.to_string()))?;
-        writer.write(&text).await?;
-        let extent = writer.finish().await?;
-        Step::PagePut.hit();
-        let page = Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, extent };
-        self.change(|head| {
+        let page = self.put_page(upload, old).await?;
+        let moved = self.change(|head| {
             let named = head.uploads.iter().any(|named| named.id == upload.id);
-            let there = head.recent.ends_with(old);
-            if !named || !there {
-                // Somebody else has put them away or dropped them: ours is for the sweeper.
-                return Ok(Verdict::Keep(()));
+            if !named || !head.recent.ends_with(old) {
+                return Ok(Verdict::Keep(false));
             }
             head.recent.truncate(head.recent.len() - old.len());
             head.pages.insert(0, page.clone());
             head.uploads.retain(|named| named.id != upload.id);
-            Ok(Verdict::Swap(()))
-        })
-        .await
+            Ok(Verdict::Swap(true))
+        });
+        if !moved.await? {
+            // Somebody else has put them away or dropped them.
+            self.give_up(upload.id).await;
+        }
+        Ok(())
+    }
+
+    /// Puts all versions of the head, the current one included, into a page, for a head that has no room for the
+    /// current one as an old one. The head does not name the page yet: [`State::take_room`] does that.
+    pub(super) async fn make_room(&self) -> Result<Room, Error> {
+        let upload = self.new_upload();
+        let versions = self.change(|head| {
+            head.uploads.push(upload);
+            Ok(Verdict::Swap(head.current.iter().chain(&head.recent).cloned().collect::<Vec<_>>()))
+        });
+        let versions = versions.await?;
+        let page = self.put_page(upload, &versions).await?;
+        Ok(Room { page, versions })
+    }
+
+    /// Lets the head name the page, if it still holds the same versions. Tells whether there is room now.
+    pub(super) fn take_room(&self, head: &mut Head, room: Option<&Room>) -> bool {
+        if let Some(Room { page, versions }) = room
+            && head.current.iter().chain(&head.recent).eq(versions)
+            && head.uploads.iter().any(|named| named.id == page.extent.upload)
+        {
+            head.current = None;
+            head.recent.clear();
+            head.uploads.retain(|named| named.id != page.extent.upload);
+            head.pages.insert(0, page.clone());
+        }
+        let current = head.current.as_ref().map_or(0, |version| version.body.inline_bytes());
+        current + head.inline_history() <= self.store.limits().inline_history_most
+    }
+
+    fn new_upload(&self) -> Upload {
+        Upload { id: Uuid::new_v4(), deadline: after(self.settings.times.upload) }
+    }
+
+    async fn put_page(&self, upload: Upload, versions: &[Version]) -> Result<Page, Error> {
+        let (Some(newest), Some(oldest)) = (versions.first(), versions.last()) else {
+            return Err(Error::Internal("a page without versions".to_owned()));
+        };
+        let mut writer = Writer::new(self, upload);
+        let text = serde_json::to_vec(versions).map_err(|error| Error::Internal(error.to_string()))?;
+        writer.write(&text).await?;
+        let extent = writer.finish().await?;
+        Step::PagePut.hit();
+        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, extent })
     }
 
     /// Lets go of versions in the head that are beyond the settings.

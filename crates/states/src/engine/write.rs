@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::State;
 use super::change::Verdict;
 use super::chunks::Writer;
+use super::history::Room;
 use super::locking::refused;
 use crate::Error;
 use crate::codec::{Received, Segment};
@@ -20,6 +21,9 @@ use crate::failpoints::Step;
 use crate::head::{Body, Facts, Head, Upload};
 use crate::lock::{Decision, Wish};
 use crate::store::StoreError;
+
+/// How often a page is made for one write.
+const ROOMS: u32 = 10;
 
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl State {
             let (segments, bytes);
             (received, segments, bytes) = whole(received).await?;
             let body = Body::Inline { segments, bytes };
-            match self.put_on_top(&facts, &body, id, user, None).await {
+            match self.put_with_room(&facts, &body, id, user, None).await {
                 // The store has its own way to count; chunks always fit.
                 Err(Error::Store(StoreError::TooLarge(_))) => {}
                 other => return self.tidied(other).await,
@@ -86,7 +90,7 @@ impl State {
         let written = match stored {
             Ok(body) => {
                 Step::BeforeCommit.hit();
-                let written = self.put_on_top(facts, &body, id, user, Some(upload)).await;
+                let written = self.put_with_room(facts, &body, id, user, Some(upload)).await;
                 Step::AfterCommit.hit();
                 written
             }
@@ -114,6 +118,30 @@ impl State {
         Ok(Body::Chunks { extent: writer.finish().await?, manifest })
     }
 
+    /// Makes a version the current one. Where the head has no room for what was current until now, a page is made first,
+    /// and made anew when somebody else was faster.
+    async fn put_with_room(
+        &self,
+        facts: &Facts,
+        body: &Body,
+        id: Option<&str>,
+        user: &str,
+        upload: Option<Upload>,
+    ) -> Result<Written, Error> {
+        let mut room: Option<Room> = None;
+        for _attempt in 0..ROOMS {
+            let written = self.put_on_top(facts, body, id, user, upload, room.as_ref()).await;
+            if let Some(unused) = room.take().filter(|_| !matches!(written, Ok(Written::Version(_)))) {
+                self.give_up(unused.upload()).await;
+            }
+            match written {
+                Err(Error::NoRoom) => room = Some(self.make_room().await?),
+                other => return other,
+            }
+        }
+        Err(Error::Busy { attempts: ROOMS })
+    }
+
     /// One swap that makes a version the current one.
     async fn put_on_top(
         &self,
@@ -122,6 +150,7 @@ impl State {
         id: Option<&str>,
         user: &str,
         upload: Option<Upload>,
+        room: Option<&Room>,
     ) -> Result<Written, Error> {
         self.change(|head| {
             let now = Timestamp::now();
@@ -136,6 +165,9 @@ impl State {
                         }
                         head.uploads.retain(|named| named.id != upload.id);
                     }
+                    if !self.take_room(head, room) {
+                        return Err(Error::NoRoom);
+                    }
                     let number = head.push(facts.clone(), body.clone(), user, now);
                     self.trim(head, now);
                     self.renewed(head, now, ());
@@ -147,13 +179,15 @@ impl State {
         .await
     }
 
-    async fn give_up(&self, upload: Uuid) {
+    /// Lets go of an upload that nobody can make a version of any more.
+    pub(super) async fn give_up(&self, upload: Uuid) {
         let given_up = self.change(|head| {
             let before = head.uploads.len();
             head.uploads.retain(|named| named.id != upload);
-            Ok(if head.uploads.len() < before { Verdict::Swap(()) } else { Verdict::Keep(()) })
+            Ok(if head.uploads.len() < before { Verdict::Swap(true) } else { Verdict::Keep(false) })
         });
-        if given_up.await.is_ok() {
+        // Chunks go only when it was this swap that took them out of the head: otherwise a version may name them.
+        if matches!(given_up.await, Ok(true)) {
             // What cannot be deleted now is a stray for the sweeper.
             let _ = self.store.delete_chunks(&self.key, upload).await;
         }

@@ -22,7 +22,7 @@ pub(super) fn problem(error: Error) -> Problem {
         Error::NoVersion => (StatusCode::NOT_FOUND, "list the versions"),
         Error::Encrypted => (StatusCode::CONFLICT, "read the whole state, with a client that has the key"),
         Error::BadState(bad) => return bad_state(bad),
-        Error::Busy { .. } | Error::UploadExpired => return Problem::unavailable(error.to_string()),
+        Error::Busy { .. } | Error::NoRoom | Error::UploadExpired => return Problem::unavailable(error.to_string()),
         Error::Store(StoreError::TooLarge(_)) => {
             (StatusCode::PAYLOAD_TOO_LARGE, "use a store for larger states for this namespace: see states.routes")
         }

@@ -71,8 +71,10 @@ pub const STATES: Resource = Resource { group: "stateward.dev", resource: "state
 pub struct Limits {
     /// The largest body, in stored bytes, that goes into a head.
     pub inline: usize,
-    /// How many stored bytes of older versions a head holds.
+    /// How many stored bytes of older versions a head should hold: beyond it, they are put into pages soon.
     pub inline_history: usize,
+    /// How many it can hold at all.
+    pub inline_history_most: usize,
     pub chunk: usize,
     /// Stored bytes of one version, where the store is not made for much.
     pub version: Option<u64>,

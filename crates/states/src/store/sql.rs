@@ -57,7 +57,13 @@ impl Store for SqlStore {
 
     fn limits(&self) -> Limits {
         // Every LOCK and UNLOCK writes the head anew: a bigger one would cost more than reading a chunk.
-        Limits { inline: 32 << 10, inline_history: 32 << 10, chunk: 1 << 20, version: None }
+        Limits {
+            inline: 32 << 10,
+            inline_history: 32 << 10,
+            inline_history_most: 1 << 20,
+            chunk: 1 << 20,
+            version: None,
+        }
     }
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {

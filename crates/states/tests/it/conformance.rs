@@ -89,6 +89,34 @@ async fn small_and_large_states_come_back_byte_for_byte() {
 }
 
 #[tokio::test]
+async fn states_that_just_fit_a_head_can_be_written_again_and_again() {
+    on_every_store(|place| async move {
+        let state = place.state("tight");
+        // The hexadecimal digits of random numbers compress to about a half.
+        let body = |number| big_state(number, place.store.limits().inline);
+        for number in 1..=4 {
+            assert_eq!(write(&state, &body(number), None, "ann").await.unwrap(), Written::Version(number));
+            assert!(read(&state).await.unwrap() == body(number), "version {number}");
+        }
+        let both = join_all([5, 6].map(|number| {
+            let state = state.clone();
+            let bytes = body(number);
+            async move { write(&state, &bytes, None, "ann").await }
+        }));
+        assert!(both.await.iter().all(|written| matches!(written, Ok(Written::Version(_)))));
+        let versions = state.versions().await.unwrap();
+        let numbers: Vec<u64> = versions.iter().map(|version| version.number).collect();
+        assert_eq!(numbers, [6, 5, 4, 3, 2, 1]);
+        for version in versions.into_iter().skip(2) {
+            let number = version.number;
+            assert!(collect(state.open(version).await.unwrap()).await == body(number), "version {number}");
+        }
+        assert_eq!(state.head().await.unwrap().unwrap().uploads, [], "nothing is left open");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn of_many_locks_one_wins_and_only_its_holder_writes() {
     on_every_store(|place| async move {
         let state = place.state("locks");

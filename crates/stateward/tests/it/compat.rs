@@ -251,6 +251,32 @@ async fn what_other_programs_write_counts() {
 }
 
 #[tokio::test]
+async fn large_gzip_and_even_junk_of_the_original_is_read_and_replaced() {
+    let rig = Rig::new().await;
+    let mut random = fastrand::Rng::with_seed(2);
+    let ids: Vec<String> = (0..18_000).map(|_| format!("\"{:064x}\"", random.u128(..))).collect();
+    let large = format!("{{\"version\": 4, \"serial\": 1, \"resources\": [{}]}}", ids.join(", "));
+    let mut packed = Vec::new();
+    let mut encoder = flate2::read::GzEncoder::new(large.as_bytes(), flate2::Compression::best());
+    encoder.read_to_end(&mut packed).unwrap();
+    assert!((200_000..1_000_000).contains(&packed.len()), "more than the annotations of an object: {}", packed.len());
+    for (name, file, content) in [("large", packed, large), ("junk", b"not json".to_vec(), "not json".to_owned())] {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..Default::default() };
+        let data = Some([("tfstate".to_owned(), ByteString(file))].into());
+        let map = ConfigMap { metadata, binary_data: data, ..ConfigMap::default() };
+        rig.maps.create(&PostParams::default(), &map).await.unwrap();
+        let path = rig.path(name);
+        let read = async || rig.send("GET", &path, "").await;
+        assert!(read().await == (200, content.clone()), "{name}");
+        assert_eq!(rig.send("LOCK", &path, &info(Some("a"))).await.0, 200, "{name}");
+        assert!(read().await == (200, content), "{name}");
+        assert_eq!(rig.send("POST", &format!("{path}?ID=a"), NEW).await.0, 200, "{name}");
+        assert_eq!(read().await, (200, NEW.to_owned()), "{name}");
+        assert_eq!(rig.send("UNLOCK", &path, &info(Some("a"))).await.0, 200, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn a_state_in_chunks_makes_other_readers_fail() {
     let rig = Rig::new().await;
     let path = rig.path("large");

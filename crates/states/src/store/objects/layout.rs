@@ -6,14 +6,15 @@
 //! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::Read;
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256, digest};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
 
 use super::Reader;
@@ -36,6 +37,8 @@ const PREFIX: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/";
 const LOCK: [(&str, &str); 4] =
     [("lock-id", "ID"), ("lock-operation", "Operation"), ("lock-info", "Info"), ("lock-who", "Who")];
 const OURS: &str = "stateward.dev/state-head";
+/// How much of another program's state is unpacked at a time.
+const PIECE: usize = 256 << 10;
 /// Kubernetes takes 256 KiB of annotations; others have some too.
 const ANNOTATION_BYTES: usize = 224 << 10;
 
@@ -184,25 +187,39 @@ fn gzip(segments: &[codec::Segment], stored: &[u8]) -> Result<Bytes, StoreError>
     encoder.finish().map(Bytes::from).map_err(|error| damaged(error.to_string()))
 }
 
-/// What is known of a state that another program wrote.
+/// What is known of a state that another program wrote. The original takes anything for a state, so what is no JSON
+/// has no serial, and comes back as it is.
 fn facts(file: &[u8], packing: Packing, reader: &Reader) -> Result<Facts, StoreError> {
-    let bad = |bad: codec::BadState| StoreError::Damaged(format!("a state of another program: {bad}"));
-    let mut receiver = Receiver::new(reader.limits.clone(), SpoolPlace::new(reader.spool.clone()));
-    match packing {
-        Packing::Plain => receiver.push(file).map_err(bad)?,
-        Packing::Gzip => {
-            let mut decoder = MultiGzDecoder::new(file);
-            let mut piece = vec![0; 256 << 10];
-            loop {
-                match decoder.read(&mut piece) {
-                    Ok(0) => break,
-                    Ok(count) => receiver.push(&piece[..count]).map_err(bad)?,
-                    Err(_) => return Err(StoreError::Damaged("a state of another program is no gzip".to_owned())),
-                }
-            }
+    let mut receiver = Ok(Receiver::new(reader.limits.clone(), SpoolPlace::new(reader.spool.clone())));
+    let (mut size, mut sha256, mut md5) = (0, Context::new(&SHA256), Md5::new());
+    let mut source: Box<dyn Read + '_> = match packing {
+        Packing::Plain => Box::new(file),
+        Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
+    };
+    let mut piece = vec![0; PIECE];
+    loop {
+        let count = source.read(&mut piece);
+        let count = count.map_err(|_| StoreError::Damaged("a state of another program is a broken gzip".to_owned()))?;
+        let Some(bytes) = piece.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
+        size += bytes.len() as u64;
+        if size > reader.limits.body_bytes {
+            return Err(StoreError::TooLarge("a state of another program, unpacked".to_owned()));
+        }
+        sha256.update(bytes);
+        md5.update(bytes);
+        receiver = receiver.and_then(|mut receiver| receiver.push(bytes).map(|()| receiver));
+    }
+    match receiver.and_then(|receiver| receiver.finish(None)) {
+        Ok(received) => Ok(Facts::from(&received.facts)),
+        Err(codec::BadState::Spool(error)) => Err(StoreError::Unavailable(error.to_string())),
+        Err(_) => {
+            let mut hash = [0; 32];
+            hash.copy_from_slice(sha256.finish().as_ref());
+            let (serial, lineage, terraform_version) = (None, None, None);
+            let md5 = md5.finalize().into();
+            Ok(Facts { size, sha256: hash, md5, serial, lineage, terraform_version, encrypted: false })
         }
     }
-    receiver.finish(None).map(|received| Facts::from(&received.facts)).map_err(bad)
 }
 
 fn hash(bytes: &[u8]) -> String {

@@ -133,6 +133,7 @@ impl<K: Kind> Store for ObjectStore<K> {
             inline: OBJECT_BYTES - (64 << 10),
             // An object takes 256 KiB of annotations, these are base64, and a LockInfo needs room too.
             inline_history: 64 << 10,
+            inline_history_most: 128 << 10,
             chunk: OBJECT_BYTES,
             version: Some(64 << 20),
         }
