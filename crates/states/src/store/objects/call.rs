@@ -15,15 +15,29 @@ pub(super) enum Doing {
     Write,
 }
 
-pub(super) async fn asked<T>(
-    doing: Doing,
-    question: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, StoreError> {
+/// An API server that has just started knows no roles yet, and refuses everybody for a moment.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1), Duration::from_secs(2)];
+
+pub(super) async fn asked<T, F>(doing: Doing, question: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let admitted = async {
+        for pause in PAUSES {
+            match question().await {
+                // Refused before anything was done: asking again is harmless.
+                Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => tokio::time::sleep(pause).await,
+                answer => return answer,
+            }
+        }
+        question().await
+    };
     let lost = |reason: String| match doing {
         Doing::Read => StoreError::Unavailable(reason),
         Doing::Write => StoreError::Unknown(reason),
     };
-    match tokio::time::timeout(DEADLINE, question).await {
+    match tokio::time::timeout(DEADLINE, admitted).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => Err(match status.code {
             409 => StoreError::Conflict,

@@ -92,7 +92,8 @@ impl<K: Kind> ObjectStore<K> {
             };
             let data = laid.file.map(|bytes| (laid.key.to_owned(), ByteString(bytes.to_vec())));
             let object = K::new(metadata, data.into_iter().collect());
-            return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
+            let parameters = PostParams::default();
+            return asked(Doing::Write, || objects.create(&parameters, &object)).await.map(drop);
         };
         let mut patch = json!({
             "metadata": {
@@ -107,10 +108,10 @@ impl<K: Kind> ObjectStore<K> {
             patch[K::DATA][laid.key] = json!(laid.file.map(|bytes| ByteString(bytes.to_vec())));
         }
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        match asked(Doing::Write, objects.patch(key.name(), &parameters, &patch)).await {
+        match asked(Doing::Write, || objects.patch(key.name(), &parameters, &patch)).await {
             // The object that was read is gone.
             Err(StoreError::Refused(_))
-                if asked(Doing::Read, objects.get_metadata_opt(key.name())).await?.is_none() =>
+                if asked(Doing::Read, || objects.get_metadata_opt(key.name())).await?.is_none() =>
             {
                 Err(StoreError::Conflict)
             }
@@ -142,7 +143,7 @@ impl<K: Kind> Store for ObjectStore<K> {
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {
         Box::pin(async move {
             let objects = self.of(key.namespace());
-            let Some(mut object) = asked(Doing::Read, objects.get_opt(key.name())).await? else { return Ok(None) };
+            let Some(mut object) = asked(Doing::Read, || objects.get_opt(key.name())).await? else { return Ok(None) };
             let metadata = std::mem::take(object.meta_mut());
             let mut take = |key| object.data_mut().remove(key).map(|bytes| Bytes::from(bytes.0));
             let (file, deleted) = (take(layout::FILE), take(layout::DELETED));
@@ -163,7 +164,7 @@ impl<K: Kind> Store for ObjectStore<K> {
             let preconditions = Some(Preconditions { resource_version, uid: None });
             let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
             let objects = self.of(key.namespace());
-            asked(Doing::Write, objects.delete(key.name(), &parameters)).await.map(drop)
+            asked(Doing::Write, || objects.delete(key.name(), &parameters)).await.map(drop)
         })
     }
 
@@ -189,7 +190,8 @@ impl<K: Kind> Store for ObjectStore<K> {
             let mut object = K::new(metadata, [(CHUNK_KEY.to_owned(), ByteString(bytes.to_vec()))].into());
             object.set_immutable();
             let objects = self.of(chunk.key.namespace());
-            match asked(Doing::Write, objects.create(&PostParams::default(), &object)).await {
+            let parameters = PostParams::default();
+            match asked(Doing::Write, || objects.create(&parameters, &object)).await {
                 // It is there already: a chunk is never put with other bytes.
                 Err(StoreError::Conflict) => Ok(()),
                 other => other.map(drop),
@@ -200,7 +202,8 @@ impl<K: Kind> Store for ObjectStore<K> {
     fn get_chunk<'a>(&'a self, chunk: &'a ChunkId) -> Answer<'a, Option<Bytes>> {
         Box::pin(async move {
             let objects = self.of(chunk.key.namespace());
-            let found = asked(Doing::Read, objects.get_opt(&chunk_name(chunk))).await?;
+            let name = chunk_name(chunk);
+            let found = asked(Doing::Read, || objects.get_opt(&name)).await?;
             let Some(mut object) = found else { return Ok(None) };
             let annotations = object.meta_mut().annotations.take().unwrap_or_default();
             if annotations.get(STATE).map(String::as_str) != Some(chunk.key.name()) {
@@ -222,7 +225,7 @@ impl<K: Kind> Store for ObjectStore<K> {
                 };
                 let preconditions = Some(Preconditions { uid: Some(uid), resource_version: None });
                 let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
-                match asked(Doing::Write, objects.delete(&name, &parameters)).await {
+                match asked(Doing::Write, || objects.delete(&name, &parameters)).await {
                     // Another sweeper was there first.
                     Ok(_) | Err(StoreError::Conflict | StoreError::Refused(_)) => {}
                     Err(error) => return Err(error),
@@ -256,7 +259,7 @@ impl<K: Kind> ObjectStore<K> {
         let mut found = Vec::new();
         let mut parameters = ListParams::default().labels(selector).limit(PAGE);
         loop {
-            let page = asked(Doing::Read, objects.list_metadata(&parameters)).await?;
+            let page = asked(Doing::Read, || objects.list_metadata(&parameters)).await?;
             found.extend(page.items.into_iter().map(|object| object.metadata));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters = parameters.continue_token(&token),
