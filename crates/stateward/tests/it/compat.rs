@@ -13,7 +13,7 @@ use testbed::{AUDIENCE, Cluster, Scope, rule, subject};
 use crate::server::{Server, Start, answer, status};
 
 const LOCK: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/lock-";
-const EVERYTHING: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
+pub(crate) const EVERYTHING: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
 const OLD: &str = "{\n  \"version\": 4,\n  \"serial\": 7\n}\n";
 const NEW: &str = "{\n  \"version\": 4,\n  \"serial\": 8\n}\n";
 
@@ -35,7 +35,7 @@ pub(crate) async fn beside_cluster(prefix: &str, set: impl FnOnce(Start) -> Star
     (server, token, namespace)
 }
 
-async fn somebody(cluster: &Cluster, namespace: &str, name: &str, verbs: &[&str]) -> String {
+pub(crate) async fn somebody(cluster: &Cluster, namespace: &str, name: &str, verbs: &[&str]) -> String {
     cluster.service_account(namespace, name).await;
     if !verbs.is_empty() {
         let rules = [
