@@ -5,7 +5,6 @@
 //! A refusal is a [`Problem`]: JSON that names the fault and the cure, never what was presented.
 
 mod caller;
-mod limiter;
 mod problem;
 
 use std::net::SocketAddr;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use crate::audit::Audit;
 use crate::authenticate::Certificates;
 use crate::gate::Gate;
-use limiter::Limiter;
+use crate::limiter::Limiter;
 
 pub use caller::Caller;
 pub use problem::{Problem, REQUEST_ID, RequestId};

@@ -20,6 +20,7 @@ pub mod store;
 
 mod engine;
 mod error;
+pub mod metrics;
 
 pub mod http;
 

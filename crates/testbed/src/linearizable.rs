@@ -91,7 +91,7 @@ pub fn check(initial: u64, history: &[Operation], rules: Rules) -> Result<(), Bo
     for unanswered in [Unanswered::WhereNeeded, Unanswered::Anywhere] {
         search.unanswered = unanswered;
         search.tried.clear();
-        if search.explains(Model::new(initial), None) {
+        if search.explains(&Model::new(initial), None) {
             return Ok(());
         }
     }
@@ -203,14 +203,14 @@ struct Search<'a> {
 impl Search<'_> {
     /// Whether what is left can follow in this state, to which an operation without an answer may have led from the
     /// state `before`.
-    fn explains(&mut self, state: Model, before: Option<&Model>) -> bool {
+    fn explains(&mut self, state: &Model, before: Option<&Model>) -> bool {
         let depth = self.order.len();
-        self.take_what_changes_nothing(&state);
+        self.take_what_changes_nothing(state);
         let before = before.filter(|_| self.order.len() == depth && self.unanswered == Unanswered::WhereNeeded);
         if self.order.len() > self.longest.0.len() {
             self.longest = (self.order.clone(), state.clone());
         }
-        let found = self.open == 0 || (self.is_new(&state, before) && self.some_next(&state, before));
+        let found = self.open == 0 || (self.is_new(state, before) && self.some_next(state, before));
         if !found {
             while self.order.len() > depth {
                 self.put_back();
@@ -247,7 +247,7 @@ impl Search<'_> {
                     continue;
                 }
                 self.take(index);
-                if self.explains(after, operation.answer.is_none().then_some(state)) {
+                if self.explains(&after, operation.answer.is_none().then_some(state)) {
                     return true;
                 }
                 self.put_back();

@@ -19,12 +19,14 @@ use std::time::Duration;
 
 use access::Pattern;
 use jiff::SignedDuration;
+use tokio::sync::Semaphore;
 
 use crate::Error;
 use crate::codec;
 use crate::head::Head;
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
+use crate::metrics::Metrics;
 use crate::store::{Expect, Found, Store};
 
 pub use locking::{Force, Unlocked};
@@ -44,6 +46,10 @@ pub struct Settings {
     pub codec: codec::Limits,
     /// Where uploads wait that are too large for memory.
     pub spool: PathBuf,
+    /// How many uploads larger than a first piece may be under way at once: each takes some memory.
+    pub uploads: usize,
+    /// The largest LockInfo.
+    pub lock_info_bytes: usize,
     pub times: Times,
 }
 
@@ -86,6 +92,8 @@ pub struct States(Arc<Inner>);
 struct Inner {
     stores: Stores,
     settings: Arc<Settings>,
+    uploads: Semaphore,
+    metrics: Metrics,
 }
 
 /// Which store keeps what.
@@ -101,7 +109,22 @@ pub struct Stores {
 
 impl States {
     pub fn new(stores: Stores, settings: Settings) -> States {
-        States(Arc::new(Inner { stores, settings: Arc::new(settings) }))
+        States::measured(stores, settings, Metrics::default())
+    }
+
+    /// With counters that somebody reads.
+    pub fn measured(stores: Stores, settings: Settings, metrics: Metrics) -> States {
+        let uploads = Semaphore::new(settings.uploads);
+        States(Arc::new(Inner { stores, settings: Arc::new(settings), uploads, metrics }))
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// A place for each upload that may be under way.
+    pub(crate) fn uploads(&self) -> &Semaphore {
+        &self.0.uploads
     }
 
     pub fn settings(&self) -> &Settings {

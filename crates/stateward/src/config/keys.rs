@@ -146,6 +146,9 @@ pub const KEYS: &[Key] = &[
     key("access.deny_ttl", Kind::Duration, Text("10s"), "How long a denying SubjectAccessReview is remembered", ""),
     key("access.cache_entries", Kind::Count, Text("10000"), "How many answers each cache remembers at most", ""),
     key("access.review_deadline", Kind::Period, Text("5s"), "How long the API server may take to answer a review", "After that the request fails with 503: no answer is never a yes."),
+    key("access.reviews", Kind::Count, Text("64"), "TokenReviews that are under way at the same time", "More are refused with 429, so that a flood of tokens does not become one on the API server."),
+    key("access.new_tokens", Kind::Count, Text("50"), "Tokens per second that one address may present anew or in vain", "More are refused with 429. A token that was good in the last ten minutes is never held up, as many clients may share the address of a proxy or a NAT."),
+    key("access.token_bytes", Kind::Bytes, Text("16KiB"), "Longest token", ""),
     key("access.lookup_cluster_ca", Kind::Switch, Text("true"), "Trust the client and front-proxy CAs of extension-apiserver-authentication", "Needs `get` on that ConfigMap in kube-system."),
 
     key("audit.rotate_bytes", Kind::Bytes, Text("64MiB"), "Size at which a new file begins", ""),
@@ -162,6 +165,8 @@ pub const KEYS: &[Key] = &[
     key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster)."),
     key("states.compat_listen", Kind::Address, Unset, "Separate address that speaks as tf-kubernetes-configmap-backend does", "Paths are /NAMESPACE/NAME, the store is configmap. Needs a cluster, and TLS on anything but a loopback address."),
     key("states.body_bytes", Kind::Bytes, Text("1GiB"), "Largest state", ""),
+    key("states.lock_info_bytes", Kind::Bytes, Text("64KiB"), "Largest LockInfo", ""),
+    key("states.uploads", Kind::Count, Text("32"), "States larger than 512 KiB that are being received at the same time", "Each takes some 20 MB of memory at most. More wait for 5 s, then they are refused with 503."),
     key("states.depth", Kind::Count, Text("512"), "How deep the JSON of a state may be nested", ""),
     key("states.lock_expiry", Kind::Duration, Text("0s"), "How long a lock holds without a request of its holder", "0s is for ever. An expired lock is not released: the next LOCK takes it over."),
     key("states.forced_unlock", Kind::Switch, Text("true"), "Whether locks of others can be broken, with the permission `unlock`", ""),

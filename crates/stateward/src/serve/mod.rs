@@ -67,7 +67,8 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
-    let states = states::open(&settings, &db, cluster.as_ref())?;
+    let counters = metrics.register(::states::metrics::Metrics::register);
+    let states = states::open(&settings, &db, cluster.as_ref(), counters)?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
 
     let tls = tls::configure(&settings, source.client_certificates())?;
@@ -261,6 +262,9 @@ async fn build_gate(
         deny_ttl: access.deny_ttl,
         cache_entries: access.cache_entries,
         review_deadline: access.review_deadline,
+        reviews: access.reviews,
+        new_tokens: u32::try_from(access.new_tokens).unwrap_or(u32::MAX),
+        token_bytes: usize::try_from(access.token_bytes).unwrap_or(usize::MAX),
     };
     let counters = metrics.register(access::metrics::Metrics::register);
     Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings, counters)?)

@@ -7,7 +7,8 @@ use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
 use states::http::compat::Compat;
-use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store};
+use states::metrics::Metrics;
+use states::store::{ConfigMapStore, Metered, Reader, SecretStore, SqlStore, Store};
 use states::{ForcedUnlock, States, Stores, Times, codec};
 
 use super::cluster::Cluster;
@@ -17,7 +18,7 @@ const MEMORY: usize = 8 << 20;
 const SEGMENT: std::ops::Range<usize> = (1 << 20)..(4 << 20);
 
 /// The engine over the stores that this server has.
-pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> Result<States> {
+pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>, metrics: Metrics) -> Result<States> {
     let spool = settings.data_dir.join("spool");
     super::data_dir::private(&spool)?;
     let limits = codec::Limits {
@@ -27,6 +28,8 @@ pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> R
         segment: SEGMENT,
     };
     let stores = stores(db, cluster, &Reader { limits: limits.clone(), spool: spool.clone() });
+    let metered = |store| Arc::new(Metered::new(store, metrics.clone())) as Arc<dyn Store>;
+    let stores: Vec<Arc<dyn Store>> = stores.into_iter().map(metered).collect();
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
     let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
     let set = |time: Duration| (!time.is_zero()).then_some(time);
@@ -37,12 +40,14 @@ pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> R
         version_age: set(settings.states.version_age),
         codec: limits,
         spool,
+        uploads: settings.states.uploads,
+        lock_info_bytes: usize::try_from(settings.states.lock_info_bytes).unwrap_or(usize::MAX),
         times: Times::default(),
     };
     let is_compatible =
         |store: &&Arc<dyn Store>| settings.states.compat_listen.is_some() && store.name() == "configmap";
     let others = stores.iter().filter(is_compatible).cloned().collect();
-    Ok(States::new(Stores { routes, default, others }, engine))
+    Ok(States::measured(Stores { routes, default, others }, engine, metrics))
 }
 
 /// What the compatibility listener serves: ConfigMaps, whatever the routes say.

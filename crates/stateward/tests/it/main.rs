@@ -6,17 +6,22 @@
 )]
 
 mod audit;
+mod bad_input;
 mod cli;
 mod cluster;
 mod compat;
 mod config;
+mod limits;
 mod linearizable;
 mod malformed;
+mod memory;
+mod metrics;
 mod mutual_tls;
 mod process;
 mod run;
 mod secrets;
 mod server;
+mod sizes;
 mod standalone;
 mod states;
 mod terraform;

@@ -49,7 +49,7 @@ pub(super) struct Board {
     name: &'static str,
     pub nodes: Arc<Nodes>,
     pub rules: Rules,
-    /// How many requests were sent, states that could not be begun left out.
+    /// How many operations are in histories, beginnings of states left out.
     pub done: AtomicUsize,
     states: Mutex<Vec<Arc<State>>>,
     active: [tokio::sync::Mutex<Option<Arc<State>>>; AT_ONCE],
@@ -114,12 +114,14 @@ pub(super) struct Client {
     http: reqwest::Client,
     /// Locks that were this client's once, with their states.
     past: Vec<(Arc<State>, u64)>,
+    /// How many operations are in histories.
+    noted: usize,
 }
 
 impl Client {
     pub(super) fn new(number: usize, board: Arc<Board>, random: Rng) -> Client {
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
-        Client { number, board, random, http, past: Vec::new() }
+        Client { number, board, random, http, past: Vec::new(), noted: 0 }
     }
 
     pub(super) async fn run(mut self) {
@@ -213,9 +215,11 @@ impl Client {
     /// Sends a request, and again when it got no answer, as the clients do.
     async fn ask(&mut self, state: &State, request: Request) -> Option<Answer> {
         for _ in 0..3 {
-            self.board.done.fetch_add(1, Ordering::Relaxed);
-            if let Some(answer) = self.once(state, request).await {
-                return Some(answer);
+            let before = self.noted;
+            let answer = self.once(state, request).await;
+            self.board.done.fetch_add(self.noted - before, Ordering::Relaxed);
+            if answer.is_some() {
+                return answer;
             }
             if self.board.is_stopped() {
                 break;
@@ -237,6 +241,7 @@ impl Client {
             }
         };
         state.note(Operation { client: self.number, request, sent, answer });
+        self.noted += 1;
         answer.map(|(answer, _)| answer)
     }
 

@@ -98,9 +98,9 @@ fn report(name: &str, expiry: Option<Duration>, board: &Board, took: Duration) {
         let history = state.history();
         counts.add(&history);
         if let Err(violation) = check(state.initial, &history, board.rules) {
-            let whole: String = sorted(history).iter().map(|operation| format!("{operation}\n")).collect();
+            let lines: Vec<String> = sorted(history).iter().map(ToString::to_string).collect();
             let file = std::env::temp_dir().join(format!("history-{name}-{}", state.name));
-            let _ = std::fs::write(&file, whole);
+            let _ = std::fs::write(&file, lines.join("\n"));
             panic!("{name}, {}: {violation}the whole history is in {}", state.name, file.display());
         }
     }

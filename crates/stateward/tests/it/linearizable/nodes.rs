@@ -87,7 +87,7 @@ pub(super) enum Disturbance {
 
 /// The servers of one run.
 pub(super) struct Nodes {
-    nodes: Vec<Node>,
+    all: Vec<Node>,
     pub token: String,
     pub namespace: String,
     /// About how many bytes make a state that does not fit a head, and how many of a thousand writes are such.
@@ -139,13 +139,13 @@ impl Nodes {
             Kind::Objects { .. } => (2_300_000, 10),
             _ => (100_000, 100),
         };
-        Nodes { nodes, token, namespace, large, _toxiproxy: toxiproxy }
+        Nodes { all: nodes, token, namespace, large, _toxiproxy: toxiproxy }
     }
 
     /// Every disturbance once.
     pub(super) fn disturbances(&self) -> Vec<Disturbance> {
         let mut all = Vec::new();
-        for (number, node) in self.nodes.iter().enumerate() {
+        for (number, node) in self.all.iter().enumerate() {
             all.extend([Disturbance::LoseAnswers(number), Disturbance::Kill(number), Disturbance::CutClients(number)]);
             if node.behind.is_some() {
                 all.extend([
@@ -155,7 +155,7 @@ impl Nodes {
                 ]);
             }
         }
-        if self.nodes.len() > 1 {
+        if self.all.len() > 1 {
             all.push(Disturbance::RestartStore);
         }
         all
@@ -165,7 +165,7 @@ impl Nodes {
         let a_while = Duration::from_millis(random.u64(20..testbed::scale().of(120, 400)));
         match disturbance {
             Disturbance::Kill(number) => {
-                let node = &self.nodes[number];
+                let node = &self.all[number];
                 tokio::task::block_in_place(|| {
                     node.kill();
                     node.serve();
@@ -173,27 +173,27 @@ impl Nodes {
             }
             Disturbance::RestartStore => store.restart().await,
             Disturbance::CutClients(number) => {
-                let front = &self.nodes[number].front;
+                let front = &self.all[number].front;
                 front.cut().await.expect("toxiproxy");
                 heal(front, a_while).await;
             }
             Disturbance::LoseAnswers(number) => {
-                let front = &self.nodes[number].front;
+                let front = &self.all[number].front;
                 front.limit_data_downstream(random.u64(1..60)).await.expect("toxiproxy");
                 heal(front, a_while).await;
             }
             Disturbance::CutStore(number) => {
-                let Some(behind) = &self.nodes[number].behind else { return };
+                let Some(behind) = &self.all[number].behind else { return };
                 behind.cut().await.expect("toxiproxy");
                 heal(behind, a_while).await;
             }
             Disturbance::LoseStoreAnswers(number) => {
-                let Some(behind) = &self.nodes[number].behind else { return };
+                let Some(behind) = &self.all[number].behind else { return };
                 behind.limit_data_downstream(random.u64(1..200)).await.expect("toxiproxy");
                 heal(behind, a_while).await;
             }
             Disturbance::SilentStore(number) => {
-                let Some(behind) = &self.nodes[number].behind else { return };
+                let Some(behind) = &self.all[number].behind else { return };
                 behind.timeout(testbed::Direction::Downstream).await.expect("toxiproxy");
                 heal(behind, a_while * 2).await;
             }
@@ -202,7 +202,7 @@ impl Nodes {
 
     /// Where a client may send its next request: any server, directly or through the proxy.
     pub(super) fn address(&self, random: &mut Rng) -> String {
-        let node = &self.nodes[random.usize(..self.nodes.len())];
+        let node = &self.all[random.usize(..self.all.len())];
         if random.bool() { node.direct.clone() } else { format!("http://{}", node.front.address) }
     }
 }
