@@ -91,8 +91,16 @@ pub enum Body {
         #[serde(with = "base64_text")]
         bytes: Vec<u8>,
     },
-    /// In chunks: the stored bytes of the segments, then a manifest of them.
-    Chunks { extent: Extent, manifest: u64 },
+    /// In chunks: the stored bytes of the segments, then a manifest of them at this offset. With a `base` some of them
+    /// are stored as the difference to segments of that version, which is a newer one.
+    Chunks {
+        extent: Extent,
+        manifest: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<u64>,
+    },
+    /// In chunks: a file that stood in the head until a newer version came, then a manifest.
+    Spilled { packing: Packing, extent: Extent, manifest: u64 },
 }
 
 /// How a file is packed.
@@ -118,6 +126,9 @@ pub struct Page {
     pub newest: u64,
     pub oldest: u64,
     pub newest_at: Timestamp,
+    /// Bytes in the store of the versions that it lists.
+    #[serde(default)]
+    pub stored: u64,
     pub extent: Extent,
 }
 
@@ -184,6 +195,12 @@ impl Head {
         number
     }
 
+    /// Bytes in the store, of all versions.
+    pub fn stored(&self) -> u64 {
+        let versions = self.current.iter().chain(&self.recent).map(|version| version.body.stored());
+        versions.sum::<u64>() + self.pages.iter().map(|page| page.stored + page.extent.length).sum::<u64>()
+    }
+
     /// How many bytes of older versions the head holds.
     pub(crate) fn inline_history(&self) -> usize {
         self.recent.iter().map(|version| version.body.inline_bytes()).sum()
@@ -200,15 +217,24 @@ impl Body {
     pub(crate) fn inline_bytes(&self) -> usize {
         match self {
             Body::Inline { bytes, .. } | Body::File { bytes, .. } => bytes.len(),
-            Body::Chunks { .. } => 0,
+            Body::Chunks { .. } | Body::Spilled { .. } => 0,
         }
     }
 
     pub(crate) fn upload(&self) -> Option<Uuid> {
+        self.extent().map(|extent| extent.upload)
+    }
+
+    pub(crate) fn extent(&self) -> Option<&Extent> {
         match self {
             Body::Inline { .. } | Body::File { .. } => None,
-            Body::Chunks { extent, .. } => Some(extent.upload),
+            Body::Chunks { extent, .. } | Body::Spilled { extent, .. } => Some(extent),
         }
+    }
+
+    /// Bytes in the store.
+    pub(crate) fn stored(&self) -> u64 {
+        self.extent().map_or(self.inline_bytes() as u64, |extent| extent.length)
     }
 }
 

@@ -27,12 +27,12 @@ mod spool;
 mod text;
 
 pub use fault::{BadState, Damaged};
-pub use history::{align, delta};
+pub use history::{align, delta, whole};
 pub use layout::{Place, Resume};
 pub use read::{
     Change, Diff, OutputChange, Resource, ResourceChange, Sensitive, Source, Unreadable, diff, outputs, resources,
     with_serial,
 };
 pub use receive::{Facts, Limits, Received, Receiver};
-pub use segment::{Encoding, Segment, Shape, restore, unpack};
+pub use segment::{Encoding, Segment, Shape, original, restore, unpack};
 pub use spool::SpoolPlace;

@@ -45,7 +45,8 @@ impl<'a> Writer<'a> {
             return Err(crate::store::StoreError::TooLarge(text).into());
         }
         self.buffer.extend_from_slice(bytes);
-        while self.buffer.len() >= self.chunk {
+        // The last chunk is known as such: there may be bytes behind one that is only full.
+        while self.buffer.len() > self.chunk {
             let full = self.buffer.split_to(self.chunk).freeze();
             self.put(full).await?;
         }
@@ -98,6 +99,11 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new(state: State, extent: Extent) -> Reader {
         Reader { state, extent, last: None }
+    }
+
+    /// Lets go of the chunk that it remembers.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
     }
 
     pub(super) async fn range(&mut self, from: u64, length: u64) -> Result<Bytes, Error> {

@@ -4,13 +4,18 @@
 //! one swap of the head, decided anew on what is there each time (see [`change`](self)); everything that a head names is
 //! already in the store when the head begins to name it.
 
+mod chain;
 mod change;
 mod chunks;
 mod history;
 mod locking;
+mod manifest;
 mod outputs;
 mod read;
+mod rebuild;
+mod shrink;
 mod sweep;
+mod upkeep;
 mod write;
 
 use std::path::PathBuf;
@@ -26,6 +31,8 @@ use crate::head::Head;
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::store::{Expect, Found, Store};
+
+use upkeep::Upkeep;
 
 pub use locking::{Force, Unlocked};
 pub use outputs::Outputs;
@@ -86,6 +93,7 @@ pub struct States(Arc<Inner>);
 struct Inner {
     stores: Stores,
     settings: Arc<Settings>,
+    upkeep: Arc<Upkeep>,
 }
 
 /// Which store keeps what.
@@ -101,7 +109,7 @@ pub struct Stores {
 
 impl States {
     pub fn new(stores: Stores, settings: Settings) -> States {
-        States(Arc::new(Inner { stores, settings: Arc::new(settings) }))
+        States(Arc::new(Inner { stores, settings: Arc::new(settings), upkeep: Arc::default() }))
     }
 
     pub fn settings(&self) -> &Settings {
@@ -118,7 +126,8 @@ impl States {
 
     /// One state, in a store that does not follow from its namespace.
     pub fn in_store(&self, store: Arc<dyn Store>, key: Key) -> State {
-        State { store, key, settings: self.0.settings.clone(), owners: Owners::ToldApart }
+        let Inner { settings, upkeep, .. } = &*self.0;
+        State { store, key, settings: settings.clone(), upkeep: upkeep.clone(), owners: Owners::ToldApart }
     }
 
     /// Every store once.
@@ -140,6 +149,7 @@ pub struct State {
     store: Arc<dyn Store>,
     key: Key,
     settings: Arc<Settings>,
+    upkeep: Arc<Upkeep>,
     owners: Owners,
 }
 

@@ -22,9 +22,14 @@ const CHILD: &str = "STATES_CRASH_CHILD";
 const KEPT: usize = 20;
 const WRITES: u64 = 32;
 
-/// Every third fits the head, the others are chunks.
+/// Every third fits the head, some of them only until there is a newer one; the others are chunks.
 fn body(number: u64) -> Vec<u8> {
-    big_state(number, if number.is_multiple_of(3) { 20_000 } else { 150_000 })
+    let size = match number % 6 {
+        0 => 20_000,
+        3 => 45_000,
+        _ => 150_000,
+    };
+    big_state(number, size)
 }
 
 async fn place(url: &str) -> Place {

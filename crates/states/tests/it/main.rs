@@ -3,5 +3,6 @@
 mod codec;
 mod conformance;
 mod crash;
+mod deltas;
 mod places;
 mod sweep;

@@ -77,7 +77,7 @@ pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
     let file = match &mut head.current {
         None => None,
         Some(version) => match &mut version.body {
-            Body::Chunks { .. } => Some(Bytes::from_static(ELSEWHERE)),
+            Body::Chunks { .. } | Body::Spilled { .. } => Some(Bytes::from_static(ELSEWHERE)),
             Body::File { bytes, .. } => Some(std::mem::take(bytes).into()),
             Body::Inline { segments, bytes } => {
                 let (segments, bytes) = (std::mem::take(segments), std::mem::take(bytes));
