@@ -33,6 +33,9 @@ pub enum Error {
     Busy { attempts: u32 },
     #[error("a part of the state is missing or damaged in the store: {0}")]
     Damaged(String),
+    /// The state is sealed, and its key cannot be had.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A fault of this program or this machine.

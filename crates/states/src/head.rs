@@ -42,6 +42,18 @@ pub struct Head {
     pub uploads: Vec<Upload>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
+    /// What opens everything that is sealed of this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<StateKey>,
+}
+
+/// The key of one state, wrapped by a named key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateKey {
+    pub id: Uuid,
+    pub wrapped: keys::Wrapped,
+    /// The upload that holds a copy of this, for a head that vanished.
+    pub copy: Uuid,
 }
 
 /// One version of a state.
@@ -84,6 +96,9 @@ pub enum Body {
         segments: Vec<Segment>,
         #[serde(with = "base64_text")]
         bytes: Vec<u8>,
+        /// Whether those bytes are sealed, and the id under which.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Uuid>,
     },
     /// In the head itself, as a file that other programs read too.
     File {
@@ -115,9 +130,11 @@ pub enum Packing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub upload: Uuid,
-    /// The size of every chunk but the last.
+    /// The size of every chunk but the last, before it was sealed.
     pub chunk: u64,
     pub length: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
 }
 
 /// Older versions in an upload of their own: a JSON list of [`Version`].
@@ -160,6 +177,7 @@ impl Head {
             pages: Vec::new(),
             uploads: Vec::new(),
             deleted: None,
+            seal: None,
         }
     }
 

@@ -129,12 +129,15 @@ impl State {
     /// Puts the bytes of a version that stand in the head into chunks.
     async fn spill(&self, upload: Upload, version: Version) -> Result<Room, Error> {
         let (bytes, packing, parts) = match &version.body {
-            Body::Inline { segments, bytes } => (bytes, None, segments.iter().cloned().map(Part::Whole).collect()),
-            Body::File { packing, bytes } => (bytes, Some(*packing), Vec::new()),
+            Body::Inline { segments, bytes, sealed } => {
+                let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
+                (bytes, None, segments.iter().cloned().map(Part::Whole).collect())
+            }
+            Body::File { packing, bytes } => (bytes.clone().into(), Some(*packing), Vec::new()),
             _ => return Err(Error::Internal("a body that is in chunks already".to_owned())),
         };
-        let mut writer = Writer::new(self, upload);
-        writer.write(bytes).await?;
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
+        writer.write(&bytes).await?;
         let manifest = writer.position();
         let list = Manifest::of(&version, None, packing, parts);
         writer.write(&ended(&list, manifest, Kind::Version)?).await?;
@@ -178,7 +181,7 @@ impl State {
         let (Some(newest), Some(oldest)) = (versions.first(), versions.last()) else {
             return Err(Error::Internal("a page without versions".to_owned()));
         };
-        let mut writer = Writer::new(self, upload);
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
         writer.write(&ended(&versions, 0, Kind::Page)?).await?;
         let extent = writer.finish().await?;
         Step::PagePut.hit();
@@ -237,6 +240,7 @@ impl State {
     /// Every upload that the head names, in whatever way.
     pub(super) async fn named(&self, head: &Head) -> Result<BTreeSet<Uuid>, Error> {
         let mut named: BTreeSet<Uuid> = head.uploads.iter().map(|upload| upload.id).collect();
+        named.extend(head.seal.iter().map(|key| key.copy));
         named.extend(head.current.iter().chain(&head.recent).filter_map(|version| version.body.upload()));
         for page in &head.pages {
             named.insert(page.extent.upload);

@@ -13,13 +13,14 @@ mod manifest;
 mod outputs;
 mod read;
 mod rebuild;
+mod seal;
 mod shrink;
 mod sweep;
 mod upkeep;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::Pattern;
@@ -27,7 +28,7 @@ use jiff::SignedDuration;
 
 use crate::Error;
 use crate::codec;
-use crate::head::Head;
+use crate::head::{Head, StateKey};
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::store::{Expect, Found, Store};
@@ -37,6 +38,7 @@ use upkeep::Upkeep;
 pub use locking::{Force, Unlocked};
 pub use outputs::Outputs;
 pub use read::Reading;
+pub use seal::Sealing;
 pub use write::Written;
 
 /// What the engine is told.
@@ -52,6 +54,7 @@ pub struct Settings {
     /// Where uploads wait that are too large for memory.
     pub spool: PathBuf,
     pub times: Times,
+    pub sealing: Sealing,
 }
 
 /// How long things may take that others wait for.
@@ -127,7 +130,8 @@ impl States {
     /// One state, in a store that does not follow from its namespace.
     pub fn in_store(&self, store: Arc<dyn Store>, key: Key) -> State {
         let Inner { settings, upkeep, .. } = &*self.0;
-        State { store, key, settings: settings.clone(), upkeep: upkeep.clone(), owners: Owners::ToldApart }
+        let (settings, upkeep, seen_key) = (settings.clone(), upkeep.clone(), Arc::default());
+        State { store, key, settings, upkeep, owners: Owners::ToldApart, seen_key }
     }
 
     /// Every store once.
@@ -151,6 +155,8 @@ pub struct State {
     settings: Arc<Settings>,
     upkeep: Arc<Upkeep>,
     owners: Owners,
+    /// The key that the head had when it was read last.
+    seen_key: Arc<Mutex<Option<StateKey>>>,
 }
 
 impl State {
@@ -170,14 +176,25 @@ impl State {
 
     /// What the head says now.
     pub async fn head(&self) -> Result<Option<Head>, Error> {
-        Ok(self.store.read_head(&self.key).await?.map(|found| found.head))
+        Ok(self.store.read_head(&self.key).await?.map(|found| self.seen(found.head)))
     }
 
     async fn found(&self) -> Result<(Head, Expect), Error> {
         Ok(match self.store.read_head(&self.key).await? {
             None => (Head::new(), Expect::Nothing),
-            Some(Found { head, revision }) => (head, Expect::Revision(revision)),
+            Some(Found { head, revision }) => (self.seen(head), Expect::Revision(revision)),
         })
+    }
+
+    fn seen(&self, head: Head) -> Head {
+        if head.seal.is_some() {
+            self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&head.seal);
+        }
+        head
+    }
+
+    fn seen_key(&self) -> Option<StateKey> {
+        self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn rules(&self) -> Rules {

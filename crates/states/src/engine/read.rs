@@ -6,6 +6,8 @@ use std::io::{Cursor, Read};
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use keys::Position;
+use uuid::Uuid;
 
 use super::State;
 use super::chain::{Chain, blocking};
@@ -66,12 +68,21 @@ impl State {
             }
             Body::Spilled { packing, .. } => Source::file(*packing, self.spilled(&version.body).await?),
             Body::File { packing, bytes } => Source::file(*packing, bytes.clone().into()),
-            Body::Inline { segments, bytes } => {
-                Source::Inline { segments: segments.clone().into_iter(), bytes: bytes.clone().into() }
+            Body::Inline { segments, bytes, sealed } => {
+                let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
+                Source::Inline { segments: segments.clone().into_iter(), bytes }
             }
         };
         let Version { number, facts, .. } = version;
         Ok(Reading { number, facts, source })
+    }
+
+    /// The stored bytes of a body that stands in the head.
+    pub(super) async fn open_inline(&self, bytes: Bytes, sealed: Option<Uuid>) -> Result<Bytes, Error> {
+        match sealed {
+            Some(id) => self.cover_of(id).await?.open(0, Position::Last, bytes),
+            None => Ok(bytes),
+        }
     }
 
     /// A file that went into chunks: never larger than the object that it stood in before.

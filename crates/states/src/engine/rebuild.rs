@@ -6,15 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use keys::Stream;
 use uuid::Uuid;
 
 use super::State;
 use super::change::Verdict;
 use super::chunks::Reader;
 use super::manifest::{self, Kind, Manifest, TRAILER, trailer};
+use super::seal::key_in;
 use crate::Error;
-use crate::head::{Body, Extent, Version};
+use crate::head::{Body, Extent, StateKey, Version};
 use crate::store::ChunkId;
+
+/// An upload that is complete: how to read it, and the document at its end.
+type Ended = (Extent, Reader, Kind, u64);
 
 impl State {
     /// Makes a new head of what is left, and tells the number of its current version.
@@ -25,9 +30,10 @@ impl State {
         let all = self.store.uploads_before(Timestamp::MAX).await?;
         let uploads: BTreeSet<Uuid> =
             all.into_iter().filter(|stray| stray.key == self.key).map(|stray| stray.upload).collect();
+        let key = self.key_among(&uploads).await?;
         let mut found: BTreeMap<u64, Version> = BTreeMap::new();
         for upload in &uploads {
-            for version in self.versions_in(*upload).await? {
+            for version in self.versions_in(*upload, key.as_ref()).await? {
                 let there = version.body.upload().is_none_or(|upload| uploads.contains(&upload));
                 let better = found.get(&version.number).is_none_or(|known| rank(&version) > rank(known));
                 if there && better {
@@ -46,18 +52,28 @@ impl State {
             head.last_version = head.last_version.max(current.number);
             head.current = Some(current.clone());
             head.recent.clone_from(&recent);
+            head.seal = head.seal.take().or_else(|| key.clone());
             Ok(Verdict::Swap(current.number))
         })
         .await
     }
 
     /// What a complete upload tells of versions; nothing if it is not complete.
-    async fn versions_in(&self, upload: Uuid) -> Result<Vec<Version>, Error> {
-        let Some(extent) = self.measure(upload).await? else { return Ok(Vec::new()) };
-        let mut reader = Reader::new(self.clone(), extent);
-        let trailer_at = extent.length.saturating_sub(TRAILER as u64);
-        let last = reader.range(trailer_at, extent.length - trailer_at).await?;
-        let Some((kind, offset)) = trailer(&last) else { return Ok(Vec::new()) };
+    async fn versions_in(&self, upload: Uuid, key: Option<&StateKey>) -> Result<Vec<Version>, Error> {
+        let Some((clear, chunks)) = self.measure(upload).await? else { return Ok(Vec::new()) };
+        let mut opened = self.ended_as(clear, Reader::new(self.clone(), clear)).await?;
+        if let (None, Some(key)) = (&opened, key) {
+            let frame = Stream::OVERHEAD as u64;
+            let (chunk, length) = (clear.chunk.saturating_sub(frame), clear.length.saturating_sub(frame * chunks));
+            let sealed = Extent { chunk, length, sealed: true, ..clear };
+            let reader = Reader::covered(self.clone(), sealed, self.cover_with(key, upload).await?);
+            opened = match self.ended_as(sealed, reader).await {
+                // Neither clear nor sealed with this key: an upload that broke off.
+                Err(Error::Key(keys::Error::Changed)) => None,
+                other => other?,
+            };
+        }
+        let Some((extent, mut reader, kind, offset)) = opened else { return Ok(Vec::new()) };
         let bytes = reader.range(offset, extent.length.saturating_sub(offset)).await?;
         match kind {
             Kind::Key => Ok(Vec::new()),
@@ -69,8 +85,29 @@ impl State {
         }
     }
 
-    /// The chunks of an upload; `None` if the first is not there.
-    async fn measure(&self, upload: Uuid) -> Result<Option<Extent>, Error> {
+    /// What the last bytes of an upload say that it is.
+    async fn ended_as(&self, extent: Extent, mut reader: Reader) -> Result<Option<Ended>, Error> {
+        let Some(trailer_at) = extent.length.checked_sub(TRAILER as u64) else { return Ok(None) };
+        let last = reader.range(trailer_at, TRAILER as u64).await?;
+        Ok(trailer(&last).map(|(kind, offset)| (extent, reader, kind, offset)))
+    }
+
+    /// The newest copy of the state's key that can be opened here.
+    async fn key_among(&self, uploads: &BTreeSet<Uuid>) -> Result<Option<StateKey>, Error> {
+        let mut closed = None;
+        for upload in uploads {
+            let id = ChunkId { key: self.key.clone(), upload: *upload, number: 0 };
+            let Some(key) = self.store.get_chunk(&id).await?.and_then(|bytes| key_in(&bytes)) else { continue };
+            match self.cover_with(&key, *upload).await {
+                Ok(_) => return Ok(Some(key)),
+                Err(error) => closed = Some(error),
+            }
+        }
+        closed.map_or(Ok(None), Err)
+    }
+
+    /// The chunks of an upload, and how many; `None` if the first is not there.
+    async fn measure(&self, upload: Uuid) -> Result<Option<(Extent, u64)>, Error> {
         let (mut number, mut chunk, mut length) = (0, 0, 0);
         loop {
             let id = ChunkId { key: self.key.clone(), upload, number };
@@ -81,7 +118,7 @@ impl State {
             length += bytes.len() as u64;
             number += 1;
         }
-        Ok((number > 0).then_some(Extent { upload, chunk, length }))
+        Ok((number > 0).then_some((Extent { upload, chunk, length, sealed: false }, u64::from(number))))
     }
 }
 

@@ -155,7 +155,7 @@ impl State {
             Some(newer) => segments(newer).await?,
             None => Vec::new(),
         };
-        let mut writer = Writer::new(self, upload);
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
         let mut parts = Vec::new();
         for (index, (segment, of)) in older.iter().zip(align(&older, &others)).enumerate() {
             let (part, bytes) = match (of, &mut newer) {
@@ -254,7 +254,7 @@ mod tests {
     use crate::head::{Extent, Facts};
 
     fn version(number: u64, base: Option<u64>) -> Version {
-        let extent = Extent { upload: Uuid::from_u128(u128::from(number)), chunk: 1, length: 1 };
+        let extent = Extent { upload: Uuid::from_u128(u128::from(number)), chunk: 1, length: 1, sealed: false };
         let facts = Facts {
             size: 1,
             sha256: [0; 32],

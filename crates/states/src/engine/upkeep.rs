@@ -62,6 +62,9 @@ impl States {
 impl State {
     /// Everything that is due for the old versions of this state.
     pub async fn upkeep(&self) -> Result<(), Error> {
+        if let Some(head) = self.head().await? {
+            self.rewrap(&head).await?;
+        }
         self.shrink().await?;
         self.tidy().await
     }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use keys::Position;
 use uuid::Uuid;
 
 use super::State;
@@ -42,7 +43,7 @@ impl State {
         let total: u64 = received.segments.iter().map(|segment| segment.stored).sum();
         let small = usize::try_from(total).is_ok_and(|total| total <= self.store.limits().inline);
         if small {
-            let body = Body::Inline { segments: received.segments.clone(), bytes: whole(&received).await? };
+            let body = self.inline(&received, id, user).await?;
             match self.put_with_room(&facts, &body, id, user, None).await {
                 // The store has its own way to count; chunks always fit.
                 Err(Error::Store(StoreError::TooLarge(_))) => {}
@@ -50,6 +51,15 @@ impl State {
             }
         }
         self.write_chunks(received, &facts, id, user).await
+    }
+
+    /// A body for the head itself.
+    async fn inline(&self, received: &Received, id: Option<&str>, user: &str) -> Result<Body, Error> {
+        let (segments, bytes) = (received.segments.clone(), whole(received).await?);
+        let sealed = Uuid::new_v4();
+        let cover = self.cover(sealed, Some((Wish::Change(id), user))).await?;
+        let bytes = cover.close(0, Position::Last, bytes.into())?.into();
+        Ok(Body::Inline { segments, bytes, sealed: cover.is_sealed().then_some(sealed) })
     }
 
     async fn write_chunks(
@@ -102,7 +112,7 @@ impl State {
         number: u64,
         user: &str,
     ) -> Result<Body, Error> {
-        let mut writer = Writer::new(self, upload);
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
         for index in 0..received.segments.len() {
             writer.write(&stored(&received, index).await?).await?;
         }

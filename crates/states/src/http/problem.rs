@@ -31,6 +31,15 @@ pub(super) fn problem(error: Error) -> Problem {
             tracing::warn!(%error, "a store did not answer");
             return Problem::unavailable("the store of this state is not available at the moment");
         }
+        Error::Key(keys::Error::Unavailable { .. }) => {
+            tracing::warn!(%error, "a key service did not answer");
+            return Problem::unavailable("the key of this state is not available at the moment");
+        }
+        // Not a 5xx: clients would repeat it and show nothing.
+        Error::Key(_) => {
+            tracing::error!(%error, "failed to open or seal a state");
+            (StatusCode::CONFLICT, "ask the operator of this server to look at the keys settings")
+        }
         Error::Damaged(_) | Error::Internal(_) | Error::Store(StoreError::Damaged(_)) => {
             tracing::error!(%error, "failed to work on a state");
             let hint = "look for the request id in the server's log";

@@ -122,6 +122,8 @@ async fn swept_clean(states: &States, place: &Place) {
     head.operations.push(uuid::Uuid::new_v4());
     let expected = states::store::Expect::Revision(found.revision);
     place.store.write_head(&place.key("crashed"), &head, &expected).await.unwrap();
+    // What is stored anew lets go of what it was before: that is for the next sweep.
+    state.upkeep().await.unwrap();
     states.sweep().await;
     let head = state.head().await.unwrap().unwrap();
     assert_eq!(head.uploads, []);

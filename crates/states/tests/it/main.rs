@@ -5,4 +5,5 @@ mod conformance;
 mod crash;
 mod deltas;
 mod places;
+mod sealed;
 mod sweep;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use states::codec::{self, Receiver, SpoolPlace};
 use states::lock_info::LockInfo;
 use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store, Stray};
-use states::{Force, ForcedUnlock, Key, Settings, State, States, Stores, Times, Written};
+use states::{Force, ForcedUnlock, Key, Sealing, Settings, State, States, Stores, Times, Written};
 use testbed::process::scratch;
 
 /// A place with a fresh, empty store; a namespace that exists there.
@@ -91,6 +91,7 @@ pub(crate) fn settings() -> Settings {
         codec: codec::Limits { body_bytes: 1 << 30, depth: 512, memory: 8 << 20, segment: (1 << 20)..(4 << 20) },
         spool: scratch("spool").unwrap(),
         times: Times::default(),
+        sealing: Sealing::default(),
     }
 }
 

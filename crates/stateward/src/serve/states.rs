@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use db::Db;
 use states::http::compat::Compat;
 use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store};
-use states::{ForcedUnlock, States, Stores, Times, codec};
+use states::{ForcedUnlock, Sealing, States, Stores, Times, codec};
 
 use super::cluster::Cluster;
 use crate::config::Settings;
@@ -38,6 +38,7 @@ pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> R
         codec: limits,
         spool,
         times: Times::default(),
+        sealing: Sealing::default(),
     };
     let is_compatible =
         |store: &&Arc<dyn Store>| settings.states.compat_listen.is_some() && store.name() == "configmap";

@@ -90,8 +90,8 @@ impl<K: Kind> ObjectStore<K> {
                 ),
                 ..ObjectMeta::default()
             };
-            let data = laid.file.map(|bytes| (laid.key.to_owned(), ByteString(bytes.to_vec())));
-            let object = K::new(metadata, data.into_iter().collect());
+            let data = laid.data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes.to_vec())));
+            let object = K::new(metadata, data.collect());
             return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
         };
         let mut patch = json!({
@@ -103,8 +103,9 @@ impl<K: Kind> ObjectStore<K> {
         });
         // The state itself crosses the network only when it changes: a LOCK is small, whatever it locks.
         if laid.mark != before.mark {
-            patch[K::DATA] = json!({ layout::FILE: null, layout::DELETED: null });
-            patch[K::DATA][laid.key] = json!(laid.file.map(|bytes| ByteString(bytes.to_vec())));
+            for key in layout::DATA {
+                patch[K::DATA][key] = json!(laid.data.get(key).map(|bytes| ByteString(bytes.to_vec())));
+            }
         }
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
         match asked(Doing::Write, objects.patch(key.name(), &parameters, &patch)).await {
@@ -144,10 +145,10 @@ impl<K: Kind> Store for ObjectStore<K> {
             let objects = self.of(key.namespace());
             let Some(mut object) = asked(Doing::Read, objects.get_opt(key.name())).await? else { return Ok(None) };
             let metadata = std::mem::take(object.meta_mut());
-            let mut take = |key| object.data_mut().remove(key).map(|bytes| Bytes::from(bytes.0));
-            let (file, deleted) = (take(layout::FILE), take(layout::DELETED));
+            let take = |key| Some((key, Bytes::from(object.data_mut().remove(key)?.0)));
+            let data = layout::DATA.into_iter().filter_map(take).collect();
             let annotations = metadata.annotations.unwrap_or_default();
-            let Laid { head, mark } = layout::read(annotations, file, deleted, &self.reader).await?;
+            let Laid { head, mark } = layout::read(annotations, data, &self.reader).await?;
             let version = metadata.resource_version.unwrap_or_default();
             Ok(Some(Found { head, revision: Seen { version, mark }.write() }))
         })
