@@ -45,6 +45,8 @@ pub struct Head {
     /// What opens everything that is sealed of this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<StateKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
 }
 
 /// The key of one state, wrapped by a named key.
@@ -162,6 +164,14 @@ pub struct Deleted {
     pub at: Timestamp,
 }
 
+/// Where the state went: nobody reads or writes it here any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    pub to: String,
+    pub by: String,
+    pub at: Timestamp,
+}
+
 impl Head {
     /// The head of a state that nobody has touched.
     pub fn new() -> Head {
@@ -178,6 +188,7 @@ impl Head {
             uploads: Vec::new(),
             deleted: None,
             seal: None,
+            moved: None,
         }
     }
 
@@ -228,6 +239,16 @@ impl Head {
 impl Default for Head {
     fn default() -> Head {
         Head::new()
+    }
+}
+
+impl Version {
+    /// Whether it is encrypted at rest.
+    pub(crate) fn is_sealed(&self) -> bool {
+        match &self.body {
+            Body::Inline { sealed, .. } => sealed.is_some(),
+            body => body.extent().is_some_and(|extent| extent.sealed),
+        }
     }
 }
 

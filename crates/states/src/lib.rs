@@ -27,7 +27,8 @@ pub mod http;
 pub mod failpoints;
 
 pub use engine::{
-    Force, ForcedUnlock, Outputs, Reading, Sealing, Settings, State, States, Stores, Times, Unlocked, Written,
+    Differences, Force, ForcedUnlock, Outputs, Reading, ResourcePage, ResourceQuery, RolledBack, Sealing, Settings,
+    State, States, Stores, Times, Unlocked, Written,
 };
 pub use error::Error;
 pub use key::{BadKey, Key};

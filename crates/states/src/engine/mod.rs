@@ -8,14 +8,19 @@ mod chain;
 mod change;
 mod chunks;
 mod history;
+mod inspect;
+mod listing;
 mod locking;
 mod manifest;
 mod outputs;
 mod read;
 mod rebuild;
+mod restore;
+mod rollback;
 mod seal;
 mod shrink;
 mod sweep;
+mod tombstone;
 mod upkeep;
 mod write;
 
@@ -35,9 +40,12 @@ use crate::store::{Expect, Found, Store};
 
 use upkeep::Upkeep;
 
+pub use inspect::{Differences, ResourcePage, ResourceQuery};
+pub(crate) use listing::{Found as FoundState, each_head};
 pub use locking::{Force, Unlocked};
 pub use outputs::Outputs;
 pub use read::Reading;
+pub use rollback::RolledBack;
 pub use seal::Sealing;
 pub use write::Written;
 

@@ -4,6 +4,7 @@ mod codec;
 mod conformance;
 mod crash;
 mod deltas;
+mod manage;
 mod places;
 mod sealed;
 mod sweep;

@@ -137,7 +137,9 @@ async fn what_is_moved_to_another_state_or_exchanged_is_refused() {
         let path = key_file_in(&scratch("keys").unwrap());
         let [small, _, large] = sizes(&place);
         let state = |name: &str| place.state_with(name, sealed_settings(&path));
-        for (name, size) in [("one", small), ("other", small), ("big", 3 * place.store.limits().chunk), ("target", large)] {
+        for (name, size) in
+            [("one", small), ("other", small), ("big", 3 * place.store.limits().chunk), ("target", large)]
+        {
             write(&state(name), &body(1, size), None, "ann").await.unwrap();
             write(&state(name), &body(2, size), None, "ann").await.unwrap();
         }

@@ -4,7 +4,6 @@
 //! order in which each part needs only earlier ones, then serves until it is told to stop.
 
 mod authorities;
-mod body;
 pub(crate) mod cluster;
 pub(crate) mod data_dir;
 mod first_token;
@@ -69,6 +68,10 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
 
     let states = states::open(&settings, &db, cluster.as_ref())?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
+    tasks.spawn({
+        let states = states.clone();
+        async move { states.keep_up().await }
+    });
 
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
