@@ -3,5 +3,7 @@
 mod codec;
 mod conformance;
 mod crash;
+mod in_namespace;
 mod places;
+mod s3;
 mod sweep;
