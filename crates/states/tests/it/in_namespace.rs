@@ -31,6 +31,10 @@ impl Store for InNamespace {
         self.store.resource()
     }
 
+    fn object(&self, key: &Key) -> String {
+        self.store.object(key)
+    }
+
     fn limits(&self) -> Limits {
         self.store.limits()
     }

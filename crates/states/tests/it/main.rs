@@ -7,3 +7,4 @@ mod in_namespace;
 mod places;
 mod s3;
 mod sweep;
+mod terraform_layout;

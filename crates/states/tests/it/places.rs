@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use states::codec::{self, Receiver, SpoolPlace};
 use states::lock_info::LockInfo;
 use states::store::{
-    Addressing, ConfigMapStore, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, Stray, Transport,
+    Addressing, ConfigMapStore, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, Stray, TerraformStore,
+    Transport,
 };
 use states::{Force, ForcedUnlock, Key, Settings, State, States, Stores, Times, Written};
 use testbed::process::scratch;
@@ -25,7 +26,16 @@ pub(crate) struct Place {
 
 /// Runs a check on every store.
 pub(crate) async fn on_every_store<F: Future<Output = ()>>(check: impl Fn(Place) -> F) {
-    for kind in KINDS {
+    on(&KINDS, check).await;
+}
+
+/// Runs a check on every store that takes states of any size.
+pub(crate) async fn on_every_large_store<F: Future<Output = ()>>(check: impl Fn(Place) -> F) {
+    on(KINDS.split_last().expect("stores").1, check).await;
+}
+
+async fn on<F: Future<Output = ()>>(kinds: &[&str], check: impl Fn(Place) -> F) {
+    for kind in kinds {
         eprintln_store(kind);
         check(Place::open(&fresh(kind).await).await).await;
     }
@@ -39,8 +49,8 @@ fn eprintln_store(name: &str) {
     }
 }
 
-/// A new store is a word here, a line in [`fresh`] and one in [`Place::open`].
-pub(crate) const KINDS: [&str; 5] = ["sqlite", "postgres", "configmap", "secret", "s3"];
+/// A new store is a word here, a line in [`fresh`] and one in [`Place::open`]. The last takes small states only.
+pub(crate) const KINDS: [&str; 6] = ["sqlite", "postgres", "configmap", "secret", "s3", "kubernetes"];
 
 /// A fresh, empty place of this kind, described in words by which another process finds it, too.
 pub(crate) async fn fresh(kind: &str) -> String {
@@ -50,7 +60,7 @@ pub(crate) async fn fresh(kind: &str) -> String {
             let server = testbed::Postgres::shared().expect("PostgreSQL");
             format!("postgres {}", server.url(&server.create_database().expect("a database")))
         }
-        "configmap" | "secret" => {
+        "configmap" | "secret" | "kubernetes" => {
             let cluster = testbed::Cluster::shared().await;
             let namespace = cluster.namespace("states").await;
             format!("{kind} {} {namespace}", cluster.admin_kubeconfig().display())
@@ -61,6 +71,12 @@ pub(crate) async fn fresh(kind: &str) -> String {
         }
         other => panic!("no store {other}"),
     }
+}
+
+/// The store of Secrets, which sees the namespaces of all places.
+pub(crate) async fn secret_store() -> SecretStore {
+    let kubeconfig = testbed::Cluster::shared().await.admin_kubeconfig();
+    SecretStore::new(client(kubeconfig.to_str().expect("a path")).await, reader())
 }
 
 pub(crate) fn weed() -> &'static testbed::Weed {
@@ -92,7 +108,7 @@ pub(crate) async fn client(kubeconfig: &str) -> kube::Client {
     kube::Client::try_from(config).expect("a client")
 }
 
-fn reader() -> Reader {
+pub(crate) fn reader() -> Reader {
     let Settings { codec: limits, spool, .. } = settings();
     Reader { limits, spool }
 }
@@ -130,6 +146,10 @@ impl Place {
             }
             ["secret", kubeconfig, namespace] => {
                 let store = SecretStore::new(client(kubeconfig).await, reader());
+                ((*namespace).to_owned(), InNamespace::of(namespace, store))
+            }
+            ["kubernetes", kubeconfig, namespace] => {
+                let store = TerraformStore::new(client(kubeconfig).await, reader());
                 ((*namespace).to_owned(), InNamespace::of(namespace, store))
             }
             ["s3", endpoint, name, prefix] => {

@@ -12,6 +12,7 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
     let no_client_ca = tls.client_ca_file.is_none();
     let no_proxy_ca = front_proxy.ca_file.is_none();
     let no_secret = s3.secret_access_key.is_none() && s3.secret_access_key_file.is_none();
+    let routed_to_s3 = states.routes.iter().any(|route| route.rsplit('=').next().map(str::trim) == Some("s3"));
     let same_ca = !no_client_ca && tls.client_ca_file == front_proxy.ca_file;
     let rules: &[(bool, &str, &str, &str)] = &[
         (
@@ -107,7 +108,7 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "leave one of them out",
         ),
         (
-            s3.bucket.is_none() && states.routes.iter().any(|route| route.trim_end().ends_with("=s3")),
+            s3.bucket.is_none() && routed_to_s3,
             "states.routes",
             "names the store s3, which has no bucket",
             "set s3.bucket",

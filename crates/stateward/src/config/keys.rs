@@ -160,7 +160,7 @@ pub const KEYS: &[Key] = &[
     key("limits.idle_body_time", Kind::Period, Text("30s"), "How long a body may stand still", ""),
     key("limits.connections", Kind::Count, Text("4096"), "Connections that are open at the same time", ""),
 
-    key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster), and s3 (the bucket of s3.bucket)."),
+    key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster), kubernetes (Secrets as Terraform's own backend of that name keeps them), and s3 (the bucket of s3.bucket)."),
     key("states.compat_listen", Kind::Address, Unset, "Separate address that speaks as tf-kubernetes-configmap-backend does", "Paths are /NAMESPACE/NAME, the store is configmap. Needs a cluster, and TLS on anything but a loopback address."),
     key("states.body_bytes", Kind::Bytes, Text("1GiB"), "Largest state", ""),
     key("states.depth", Kind::Count, Text("512"), "How deep the JSON of a state may be nested", ""),

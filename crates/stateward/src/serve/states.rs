@@ -7,7 +7,7 @@ use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
 use states::http::compat::Compat;
-use states::store::{ConfigMapStore, Reader, S3Store, SecretStore, SqlStore, Store};
+use states::store::{ConfigMapStore, Reader, S3Store, SecretStore, SqlStore, Store, TerraformStore};
 use states::{ForcedUnlock, States, Stores, Times, codec};
 
 use super::cluster::Cluster;
@@ -64,6 +64,7 @@ fn stores(db: &Db, cluster: Option<&Cluster>, reader: &Reader) -> Vec<Arc<dyn St
     if let Some(cluster) = cluster {
         stores.push(Arc::new(ConfigMapStore::new(cluster.client(), reader.clone())));
         stores.push(Arc::new(SecretStore::new(cluster.client(), reader.clone())));
+        stores.push(Arc::new(TerraformStore::new(cluster.client(), reader.clone())));
     }
     stores
 }
