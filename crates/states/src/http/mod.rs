@@ -197,15 +197,12 @@ async fn change_verb(state: &State) -> Result<&'static str, Problem> {
 
 /// An act on the resource that the store keeps its states in.
 fn action(state: &State, verb: &'static str) -> Action {
-    let resource = state.store().resource();
-    named(Action::on(verb, resource.group, resource.resource), state)
+    let (resource, object) = (state.store().resource(), state.store().object(state.key()));
+    Action::on(verb, resource.group, resource.resource).in_namespace(state.key().namespace()).named(object)
 }
 
 /// An act that only this program knows, such as breaking a lock.
 fn on_states(state: &State, verb: &'static str) -> Action {
-    named(Action::on(verb, STATES.group, STATES.resource), state)
-}
-
-fn named(action: Action, state: &State) -> Action {
+    let action = Action::on(verb, STATES.group, STATES.resource);
     action.in_namespace(state.key().namespace()).named(state.key().name())
 }

@@ -7,6 +7,7 @@
 //! conformance suite.
 
 mod objects;
+mod s3;
 mod sql;
 
 use std::fmt;
@@ -19,7 +20,8 @@ use uuid::Uuid;
 use crate::head::Head;
 use crate::key::Key;
 
-pub use objects::{ConfigMapStore, Reader, SecretStore};
+pub use objects::{ConfigMapStore, Reader, SecretStore, TerraformStore};
+pub use s3::{Addressing, S3Settings, S3Store, Transport, Unfit};
 pub use sql::{MIGRATIONS, SqlStore};
 
 /// What every call returns.
@@ -31,6 +33,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The resource on which permissions are asked.
     fn resource(&self) -> Resource;
+
+    /// The name of the object on which permissions are asked.
+    fn object(&self, key: &Key) -> String {
+        key.name().to_owned()
+    }
 
     fn limits(&self) -> Limits;
 

@@ -10,7 +10,9 @@ use states::store::{ChunkId, Expect, StoreError};
 use states::{Error, Force, Settings, Unlocked, Written};
 use uuid::Uuid;
 
-use crate::places::{big_state, collect, info, on_every_store, read, settings, small_state, unlock, write};
+use crate::places::{
+    big_state, collect, info, on_every_large_store, on_every_store, read, settings, small_state, unlock, write,
+};
 
 fn head() -> Head {
     let mut head = Head::new();
@@ -72,7 +74,7 @@ async fn chunks_come_back_as_they_were_put_and_only_for_their_state() {
 
 #[tokio::test]
 async fn small_and_large_states_come_back_byte_for_byte() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let state = place.state("sizes");
         assert_eq!(read(&state).await, None);
         for (number, size) in (1..).zip([10, 40_000, 3_000_000, 20_000]) {

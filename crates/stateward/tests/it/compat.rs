@@ -27,7 +27,8 @@ pub(crate) async fn beside_cluster(prefix: &str, set: impl FnOnce(Start) -> Star
         (parts.next().expect("a namespace").to_owned(), name)
     };
     let objects = rule(EVERYTHING, &[""], &["configmaps", "secrets"]);
-    cluster.grant(Scope::Cluster, &[subject::service_account(&namespace, &name)], &[objects]).await;
+    let leases = rule(EVERYTHING, &["coordination.k8s.io"], &["leases"]);
+    cluster.grant(Scope::Cluster, &[subject::service_account(&namespace, &name)], &[objects, leases]).await;
     let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--access-audiences", AUDIENCE);
     let server = set(start).serve();
     let namespace = cluster.namespace(prefix).await;

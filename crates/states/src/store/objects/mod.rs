@@ -9,7 +9,9 @@
 mod call;
 mod kind;
 mod layout;
+mod terraform;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ use crate::key::Key;
 use call::{Doing, asked};
 use kind::Kind;
 use layout::Laid;
+
+pub use terraform::TerraformStore;
 
 /// States in ConfigMaps.
 pub type ConfigMapStore = ObjectStore<ConfigMap>;
@@ -54,7 +58,22 @@ pub struct ObjectStore<K> {
     client: Client,
     /// For states that another program wrote: what is known of them has to be found out.
     reader: Reader,
+    roles: Roles,
     kind: PhantomData<fn() -> K>,
+}
+
+/// The label by which a store finds its own heads and chunks among those of others.
+#[derive(Clone, Copy)]
+struct Roles {
+    head: &'static str,
+    chunk: &'static str,
+}
+
+/// What a new head object has besides.
+#[derive(Default)]
+struct Extra {
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
 }
 
 /// How states of other programs are looked at.
@@ -67,14 +86,18 @@ pub struct Reader {
 impl<K: Kind> ObjectStore<K> {
     /// The client must not retry by itself: a patch whose answer was lost may have taken place.
     pub fn new(client: Client, reader: Reader) -> ObjectStore<K> {
-        ObjectStore { client, reader, kind: PhantomData }
+        ObjectStore::with_roles(client, reader, Roles { head: "head", chunk: "chunk" })
+    }
+
+    fn with_roles(client: Client, reader: Reader, roles: Roles) -> ObjectStore<K> {
+        ObjectStore { client, reader, roles, kind: PhantomData }
     }
 
     fn of(&self, namespace: &str) -> Api<K> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    async fn put_head(&self, key: &Key, head: &Head, expected: &Expect) -> Result<(), StoreError> {
+    async fn put_head(&self, key: &Key, head: &Head, expected: &Expect, extra: Extra) -> Result<(), StoreError> {
         let before = match expected {
             Expect::Nothing => None,
             Expect::Revision(revision) => Some(Seen::read(revision)?),
@@ -82,12 +105,13 @@ impl<K: Kind> ObjectStore<K> {
         let laid = layout::lay(head).await?;
         let objects = self.of(key.namespace());
         let Some(before) = before else {
+            let Extra { mut labels, mut annotations } = extra;
+            labels.insert(ROLE.to_owned(), self.roles.head.to_owned());
+            annotations.extend(laid.annotations.into_iter().filter_map(|(name, text)| Some((name, text?))));
             let metadata = ObjectMeta {
                 name: Some(key.name().to_owned()),
-                labels: Some([(ROLE.to_owned(), "head".to_owned())].into()),
-                annotations: Some(
-                    laid.annotations.into_iter().filter_map(|(name, text)| Some((name, text?))).collect(),
-                ),
+                labels: Some(labels),
+                annotations: Some(annotations),
                 ..ObjectMeta::default()
             };
             let data = laid.data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes.to_vec())));
@@ -97,7 +121,7 @@ impl<K: Kind> ObjectStore<K> {
         let mut patch = json!({
             "metadata": {
                 "resourceVersion": before.version,
-                "labels": { ROLE: "head" },
+                "labels": { ROLE: self.roles.head },
                 "annotations": laid.annotations,
             },
         });
@@ -143,19 +167,15 @@ impl<K: Kind> Store for ObjectStore<K> {
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {
         Box::pin(async move {
             let objects = self.of(key.namespace());
-            let Some(mut object) = asked(Doing::Read, objects.get_opt(key.name())).await? else { return Ok(None) };
-            let metadata = std::mem::take(object.meta_mut());
-            let take = |key| Some((key, Bytes::from(object.data_mut().remove(key)?.0)));
-            let data = layout::DATA.into_iter().filter_map(take).collect();
-            let annotations = metadata.annotations.unwrap_or_default();
-            let Laid { head, mark } = layout::read(annotations, data, &self.reader).await?;
-            let version = metadata.resource_version.unwrap_or_default();
-            Ok(Some(Found { head, revision: Seen { version, mark }.write() }))
+            match asked(Doing::Read, objects.get_opt(key.name())).await? {
+                Some(object) => self.found(object).await.map(Some),
+                None => Ok(None),
+            }
         })
     }
 
     fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
-        Box::pin(self.put_head(key, head, expected))
+        Box::pin(self.put_head(key, head, expected, Extra::default()))
     }
 
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()> {
@@ -170,7 +190,7 @@ impl<K: Kind> Store for ObjectStore<K> {
 
     fn list<'a>(&'a self, namespace: Option<&'a str>) -> Answer<'a, Vec<Key>> {
         Box::pin(async move {
-            let found = self.labelled(namespace, &format!("{ROLE}=head")).await?;
+            let found = self.labelled(namespace, &format!("{ROLE}={}", self.roles.head)).await?;
             let key = |metadata: ObjectMeta| Key::new(metadata.namespace?, metadata.name?).ok();
             Ok(found.into_iter().filter_map(key).collect())
         })
@@ -178,7 +198,7 @@ impl<K: Kind> Store for ObjectStore<K> {
 
     fn put_chunk<'a>(&'a self, chunk: &'a ChunkId, deadline: Timestamp, bytes: Bytes) -> Answer<'a, ()> {
         Box::pin(async move {
-            let labels = [(ROLE, "chunk".to_owned()), (UPLOAD, chunk.upload.to_string())];
+            let labels = [(ROLE, self.roles.chunk.to_owned()), (UPLOAD, chunk.upload.to_string())];
             let annotations = [(STATE, chunk.key.name().to_owned()), (DEADLINE, deadline.to_string())];
             let owned = |pairs: [(&str, String); 2]| Some(pairs.map(|(name, text)| (name.to_owned(), text)).into());
             let metadata = ObjectMeta {
@@ -236,7 +256,7 @@ impl<K: Kind> Store for ObjectStore<K> {
     fn uploads_before(&self, time: Timestamp) -> Answer<'_, Vec<Stray>> {
         Box::pin(async move {
             let mut strays: Vec<Stray> = Vec::new();
-            for metadata in self.labelled(None, &format!("{ROLE}=chunk")).await? {
+            for metadata in self.labelled(None, &format!("{ROLE}={}", self.roles.chunk)).await? {
                 let Some(stray) = stray(metadata).filter(|stray| stray.deadline < time) else { continue };
                 if !strays.contains(&stray) {
                     strays.push(stray);
@@ -248,6 +268,17 @@ impl<K: Kind> Store for ObjectStore<K> {
 }
 
 impl<K: Kind> ObjectStore<K> {
+    /// The head that an object holds.
+    async fn found(&self, mut object: K) -> Result<Found, StoreError> {
+        let metadata = std::mem::take(object.meta_mut());
+        let take = |key| Some((key, Bytes::from(object.data_mut().remove(key)?.0)));
+        let data = layout::DATA.into_iter().filter_map(take).collect();
+        let annotations = metadata.annotations.unwrap_or_default();
+        let Laid { head, mark } = layout::read(annotations, data, &self.reader).await?;
+        let version = metadata.resource_version.unwrap_or_default();
+        Ok(Found { head, revision: Seen { version, mark }.write() })
+    }
+
     /// The metadata of objects with a label; their data is not asked for.
     async fn labelled(&self, namespace: Option<&str>, selector: &str) -> Result<Vec<ObjectMeta>, StoreError> {
         let objects: Api<K> = match namespace {
