@@ -6,6 +6,7 @@ use std::time::Duration;
 use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
+use states::head::Packing;
 use states::http::compat::Compat;
 use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store};
 use states::{ForcedUnlock, States, Stores, Times, codec};
@@ -18,31 +19,45 @@ const SEGMENT: std::ops::Range<usize> = (1 << 20)..(4 << 20);
 
 /// The engine over the stores that this server has.
 pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> Result<States> {
-    let spool = settings.data_dir.join("spool");
-    super::data_dir::private(&spool)?;
-    let limits = codec::Limits {
-        body_bytes: settings.states.body_bytes,
-        depth: settings.states.depth,
-        memory: MEMORY,
-        segment: SEGMENT,
-    };
-    let stores = stores(db, cluster, &Reader { limits: limits.clone(), spool: spool.clone() });
+    let engine = engine(settings)?;
+    let stores = stores(db, cluster, &reader(&engine));
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
     let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
-    let set = |time: Duration| (!time.is_zero()).then_some(time);
-    let engine = states::Settings {
-        lock_expiry: set(settings.states.lock_expiry),
-        forced_unlock: if settings.states.forced_unlock { ForcedUnlock::WithPermission } else { ForcedUnlock::Off },
-        versions: settings.states.versions,
-        version_age: set(settings.states.version_age),
-        codec: limits,
-        spool,
-        times: Times::default(),
-    };
     let is_compatible =
         |store: &&Arc<dyn Store>| settings.states.compat_listen.is_some() && store.name() == "configmap";
     let others = stores.iter().filter(is_compatible).cloned().collect();
     Ok(States::new(Stores { routes, default, others }, engine))
+}
+
+/// The engine over ConfigMaps alone.
+pub(crate) fn in_config_maps(settings: &Settings, cluster: &Cluster, packing: Packing) -> Result<States> {
+    let engine = engine(settings)?;
+    let store = ConfigMapStore::new(cluster.client(), reader(&engine)).packing(packing);
+    Ok(States::new(Stores { routes: Vec::new(), default: Arc::new(store), others: Vec::new() }, engine))
+}
+
+fn engine(settings: &Settings) -> Result<states::Settings> {
+    let spool = settings.data_dir.join("spool");
+    super::data_dir::private(&spool)?;
+    let set = |time: Duration| (!time.is_zero()).then_some(time);
+    Ok(states::Settings {
+        lock_expiry: set(settings.states.lock_expiry),
+        forced_unlock: if settings.states.forced_unlock { ForcedUnlock::WithPermission } else { ForcedUnlock::Off },
+        versions: settings.states.versions,
+        version_age: set(settings.states.version_age),
+        codec: codec::Limits {
+            body_bytes: settings.states.body_bytes,
+            depth: settings.states.depth,
+            memory: MEMORY,
+            segment: SEGMENT,
+        },
+        spool,
+        times: Times::default(),
+    })
+}
+
+fn reader(engine: &states::Settings) -> Reader {
+    Reader { limits: engine.codec.clone(), spool: engine.spool.clone() }
 }
 
 /// What the compatibility listener serves: ConfigMaps, whatever the routes say.

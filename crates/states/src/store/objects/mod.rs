@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
 use crate::codec;
-use crate::head::Head;
+use crate::head::{Head, Packing};
 use crate::key::Key;
 
 use call::{Doing, asked};
@@ -54,6 +54,7 @@ pub struct ObjectStore<K> {
     client: Client,
     /// For states that another program wrote: what is known of them has to be found out.
     reader: Reader,
+    packing: Packing,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -67,7 +68,13 @@ pub struct Reader {
 impl<K: Kind> ObjectStore<K> {
     /// The client must not retry by itself: a patch whose answer was lost may have taken place.
     pub fn new(client: Client, reader: Reader) -> ObjectStore<K> {
-        ObjectStore { client, reader, kind: PhantomData }
+        ObjectStore { client, reader, packing: Packing::Gzip, kind: PhantomData }
+    }
+
+    /// The same store, which packs states in another way for those who read them without us.
+    #[must_use]
+    pub fn packing(self, packing: Packing) -> ObjectStore<K> {
+        ObjectStore { packing, ..self }
     }
 
     fn of(&self, namespace: &str) -> Api<K> {
@@ -79,7 +86,7 @@ impl<K: Kind> ObjectStore<K> {
             Expect::Nothing => None,
             Expect::Revision(revision) => Some(Seen::read(revision)?),
         };
-        let laid = layout::lay(head).await?;
+        let laid = layout::lay(head, self.packing).await?;
         let objects = self.of(key.namespace());
         let Some(before) = before else {
             let metadata = ObjectMeta {
