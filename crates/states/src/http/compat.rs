@@ -8,6 +8,7 @@
 //! - a chunked UNLOCK with a wrong ID is refused like any other, and one with the ID that was released last succeeds;
 //! - a conflict with another writer is tried again, not shown;
 //! - LOCK with an empty ID, or without one, is a 400: nobody could ever unlock by it;
+//! - LOCK with the ID that is held is a repetition, and does not write over what its holder told of itself;
 //! - a 423 about a state that nobody holds has an ID that is not empty, because newer clients need one;
 //! - a state beyond the size of one object is kept in chunks, not refused;
 //! - DELETE keeps the state for a restore, under another key, in an object that other programs find empty, and it
