@@ -16,6 +16,7 @@ use testbed::{AUDIENCE, Cluster, Scope, eventually, rule, subject};
 
 use crate::backend::{Backend, EVERYTHING, Launch, NAME, identity};
 use crate::compat::{NEW, gunzip, info, somebody};
+use crate::original::Original;
 use crate::run::{Run, stateward};
 use crate::server::{PATIENCE, answer, status};
 
@@ -454,6 +455,44 @@ async fn the_quick_start_of_the_original_works_as_it_is_written() {
     let stored = gunzip(&map.binary_data.unwrap()["tfstate"].0);
     assert!(stored.starts_with(r#"{"version":4,"terraform_version":"#), "minified: {stored}");
     maps.delete("network", &DeleteParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_permissions_that_the_original_needs_are_enough() {
+    let cluster = Cluster::shared().await;
+    let namespace = cluster.namespace("update").await;
+    let token = somebody(cluster, &namespace, "full", EVERYTHING).await;
+    cluster.service_account(&namespace, "backend").await;
+    let account = [subject::service_account(&namespace, "backend")];
+    let rules = [
+        rule(&["get", "create", "update", "delete"], &[""], &["configmaps"]),
+        rule(&["create"], &["authentication.k8s.io"], &["tokenreviews"]),
+        rule(&["create"], &["authorization.k8s.io"], &["subjectaccessreviews"]),
+    ];
+    cluster.grant(Scope::Cluster, &account, &rules).await;
+    let own = cluster.token_request(&namespace, "backend", &[], 3600).await;
+    let backend = Launch::bare().cluster(&cluster.kubeconfig_for_token(&own).write()).start();
+    let original = Original { maps: Api::namespaced(cluster.client(), &namespace), compress: false, minify: false };
+    assert_eq!(original.post("app", None, NEW).await, 200);
+    let send = |method: &str, query: &str, body: String| {
+        let path = format!("/{namespace}/app{query}");
+        answer(backend.request(method, &path).basic_auth("x", Some(&token)).body(body))
+    };
+    for round in 0..2 {
+        let state = NEW.replace('8', &round.to_string());
+        assert_eq!(send("LOCK", "", info(Some("a"))).await, (200, String::new()));
+        assert_eq!(original.lock("app", "b").await, 423);
+        assert_eq!(send("POST", "?ID=a", state.clone()).await, (200, String::new()));
+        assert_eq!(send("UNLOCK", "", info(Some("a"))).await, (200, String::new()));
+        assert_eq!(send("GET", "", String::new()).await, (200, state.clone()));
+        assert_eq!(original.get("app").await, (200, state.into_bytes()));
+    }
+    assert_eq!(send("DELETE", "", String::new()).await, (200, String::new()));
+    assert_eq!(original.get("app").await, (200, Vec::new()));
+    // After the first refusal nobody tries to patch any more.
+    let user = format!("system:serviceaccount:{namespace}:backend");
+    let patches = cluster.audit_events(|event| event.user == user && event.verb == "patch").await;
+    assert_eq!(patches.len(), 1, "{patches:?}");
 }
 
 #[tokio::test]

@@ -43,18 +43,29 @@ impl Rig {
     }
 
     fn exec(&self, state: &str, command: &[&str]) -> Command {
+        self.exec_as(state, &["--token-file", &self.file("token")], command)
+    }
+
+    fn exec_as(&self, state: &str, identity: &[&str], command: &[&str]) -> Command {
         let mut exec = stateward(&["state", "exec", "--server", &self.server.url, state]);
-        exec.args(["--token-file", &self.file("token"), "--ca-file", &self.file("ca.crt"), "--"]);
+        exec.args(identity).args(["--ca-file", &self.file("ca.crt"), "--"]);
         exec.args(command).env("CHECKPOINT_DISABLE", "1").current_dir(&self.directory);
         exec
     }
 
     /// A command that tells its environment and waits, and what it was told.
     async fn waiting(&self, state: &str) -> (Process, Proxy) {
+        self.waiting_as(state, &["--token-file", &self.file("token")]).await
+    }
+
+    async fn waiting_as(&self, state: &str, identity: &[&str]) -> (Process, Proxy) {
         let file = self.directory.join(format!("environment-{}", state.replace('/', "-")));
         let script = format!("env > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
-        let process =
-            Process::spawn("exec", &mut self.exec(state, &["sh", "-c", &script]), &file.with_extension("log"));
+        let process = Process::spawn(
+            "exec",
+            &mut self.exec_as(state, identity, &["sh", "-c", &script]),
+            &file.with_extension("log"),
+        );
         let process = process.unwrap();
         eventually(PATIENCE, || async { file.exists() }).await;
         let text = fs::read_to_string(&file).unwrap();
@@ -113,6 +124,31 @@ async fn only_its_own_command_gets_through() {
     assert_eq!(send("GET", "", String::new()).await.0, 401);
     fs::write(rig.directory.join("token"), rig.server.first_token()).unwrap();
     assert_eq!(send("GET", "", String::new()).await.0, 200);
+}
+
+#[tokio::test]
+async fn the_plugin_of_a_kubeconfig_is_asked_for_every_request() {
+    let rig = Rig::new();
+    let give = |token: &str| {
+        let credential = serde_json::json!({"kind": "ExecCredential", "status": {"token": token}});
+        fs::write(rig.directory.join("credential.json"), credential.to_string()).unwrap();
+    };
+    give(&rig.server.first_token());
+    let exec = serde_json::json!({"command": "cat", "args": [rig.file("credential.json")], "interactiveMode": "Never"});
+    let config = serde_json::json!({
+        "current-context": "one",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"exec": exec}}],
+        "contexts": [{"name": "one", "context": {"cluster": "c", "user": "u"}}],
+    });
+    fs::write(rig.directory.join("kubeconfig"), config.to_string()).unwrap();
+    let identity = ["--kubeconfig", &rig.file("kubeconfig")];
+    let (_process, proxy) = rig.waiting_as("team-a/app", &identity).await;
+    assert_eq!(status(proxy.request("GET", "")).await, 404);
+    give("stw_0000000000000000_revoked");
+    assert_eq!(status(proxy.request("GET", "")).await, 401);
+    give(&rig.server.first_token());
+    assert_eq!(status(proxy.request("GET", "")).await, 404);
 }
 
 #[tokio::test]
