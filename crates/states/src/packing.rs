@@ -38,7 +38,7 @@ impl File {
 pub(crate) fn pack(segments: &[Segment], stored: &[u8], packing: Packing) -> Result<File, Damaged> {
     let mut out = match packing {
         Packing::Plain | Packing::Minified => Out::Plain(Vec::new()),
-        Packing::Gzip | Packing::GzipMinified => Out::Gzip(GzEncoder::new(Vec::new(), Compression::new(6))),
+        Packing::Gzip | Packing::GzipMinified => Out::Gzip(Box::new(GzEncoder::new(Vec::new(), Compression::new(6)))),
     };
     let (packing, changed) = match packing {
         Packing::Plain | Packing::Gzip => {
@@ -84,7 +84,7 @@ fn restore(segments: &[Segment], stored: &[u8], out: &mut dyn Write) -> Result<(
 
 enum Out {
     Plain(Vec<u8>),
-    Gzip(GzEncoder<Vec<u8>>),
+    Gzip(Box<GzEncoder<Vec<u8>>>),
 }
 
 impl Out {

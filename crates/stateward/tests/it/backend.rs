@@ -70,7 +70,7 @@ impl Launch {
     }
 
     /// Runs another program with the arguments so far.
-    pub fn as_program(mut self, program: &Path, before: &[&str]) -> Launch {
+    pub fn through(mut self, program: &Path, before: &[&str]) -> Launch {
         let mut command = Command::new(program);
         command.env_clear().current_dir(&self.directory).args(before).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {

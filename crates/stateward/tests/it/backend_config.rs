@@ -7,7 +7,7 @@ use std::process::Command;
 
 use testbed::process::scratch;
 
-use crate::run::{Run, stateward};
+use crate::run::{Run, in_pod, stateward, tofu};
 use crate::server::{Start, answer};
 
 fn mode(path: &Path) -> u32 {
@@ -35,14 +35,7 @@ async fn a_real_client_works_with_the_file() {
     let main = "terraform {\n  backend \"http\" {}\n}\nresource \"terraform_data\" \"it\" {\n  input = \"one\"\n}\n";
     fs::write(directory.join("main.tf"), main).unwrap();
     for arguments in [&["init", "-backend-config=backend.hcl"][..], &["apply", "-auto-approve"]] {
-        let output = Command::new(testbed::peer("tofu").unwrap())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", &directory)
-            .current_dir(&directory)
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = tofu(&directory, arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     let get = server.request("GET", "/state/team-a/network").bearer_auth(server.first_token());
@@ -89,18 +82,13 @@ fn by_the_name_of_the_original_it_does_as_the_original() {
     let directory = scratch("generator").unwrap();
     let program = directory.join("tf-kubernetes-configmap-backend-file-generator");
     symlink(env!("CARGO_BIN_EXE_stateward"), &program).unwrap();
-    fs::write(directory.join("token"), "the-token-of-the-pod\n").unwrap();
-    let file = directory.join("backend.hcl");
-    // A Pod has its token in a place of its own.
-    let script = format!(
-        "mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && \
-         cp {}/token /run/secrets/kubernetes.io/serviceaccount/ && exec {} --output-file={} \
-         --http-backend-address=https://backend.test/team-a/app --enable-state-locking=true",
-        directory.display(),
-        program.display(),
-        file.display()
-    );
-    Run::of(Command::new("unshare").args(["--mount", "sh", "-c", &script])).ok();
+    let (pod, file) = (scratch("pod").unwrap(), directory.join("backend.hcl"));
+    fs::write(pod.join("token"), "the-token-of-the-pod\n").unwrap();
+    let (unshare, before) = in_pod(&pod);
+    let mut command = Command::new(unshare);
+    command.args(before).arg(&program).arg(format!("--output-file={}", file.display()));
+    command.args(["--http-backend-address=https://backend.test/team-a/app", "--enable-state-locking=true"]);
+    Run::of(&mut command).ok();
     assert_eq!(mode(&file), 0o444);
     let address = "https://backend.test/team-a/app";
     let expected = format!(

@@ -17,7 +17,7 @@ use testbed::{AUDIENCE, Cluster, Scope, eventually, rule, subject};
 use crate::backend::{Backend, EVERYTHING, Launch, NAME, identity};
 use crate::compat::{NEW, gunzip, info, somebody};
 use crate::original::Original;
-use crate::run::{Run, stateward};
+use crate::run::{Run, in_pod, stateward, tofu};
 use crate::server::{PATIENCE, answer, status};
 
 /// Every flag that the original lists: its name, the word for its type and its default.
@@ -164,21 +164,12 @@ async fn without_kubeconfigs_it_is_the_service_account_of_its_pod() {
         .variable("KUBERNETES_SERVICE_HOST", host)
         .variable("KUBERNETES_SERVICE_PORT", port)
         .variable("PATH", &std::env::var("PATH").unwrap());
-    let backend = in_pod(launch, &pod).start();
+    let (unshare, before) = in_pod(&pod);
+    let before: Vec<&str> = before.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_stateward")]).collect();
+    let backend = launch.through(unshare.as_ref(), &before).start();
     let path = format!("/{namespace}/app");
     let post = backend.request("POST", &path).basic_auth("terraform", Some(&token)).body(NEW);
     assert_eq!(answer(post).await, (200, String::new()));
-}
-
-/// Lets the program find these files where a Pod has those of its ServiceAccount.
-fn in_pod(launch: Launch, files: &std::path::Path) -> Launch {
-    let script = format!(
-        "mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && \
-         cp {}/* /run/secrets/kubernetes.io/serviceaccount/ && exec \"$@\"",
-        files.display()
-    );
-    let program = env!("CARGO_BIN_EXE_stateward");
-    launch.as_program("unshare".as_ref(), &["--mount", "sh", "-c", &script, "sh", program])
 }
 
 #[tokio::test]
@@ -387,6 +378,18 @@ async fn log_lines_wait_as_long_as_they_are_told_and_warnings_never() {
 }
 
 #[tokio::test]
+async fn it_listens_where_it_is_told() {
+    let is_there = |backend: &Backend, host: &str| {
+        let (_, port) = backend.address().rsplit_once(':').unwrap();
+        std::net::TcpStream::connect(format!("{host}:{port}")).is_ok()
+    };
+    let one = Launch::new().await.flag("--bind-address", "127.0.0.2").start();
+    assert!(one.address().starts_with("127.0.0.2:") && is_there(&one, "127.0.0.2") && !is_there(&one, "127.0.0.1"));
+    let all = Launch::new().await.flag("--bind-address", "").start();
+    assert!(is_there(&all, "127.0.0.1") && is_there(&all, "127.0.0.2"), "{}", all.url);
+}
+
+#[tokio::test]
 async fn the_audit_log_finds_a_place() {
     let home = scratch("home").unwrap();
     let in_home = Launch::new().await.without_variable("STATEWARD_DATA_DIR").variable("HOME", home.to_str().unwrap());
@@ -439,15 +442,7 @@ async fn the_quick_start_of_the_original_works_as_it_is_written() {
     std::fs::write(workspace.join("main.tf"), text).unwrap();
     let pem = std::fs::read_to_string(backend.certificate()).unwrap();
     for arguments in [&["init"][..], &["apply", "-auto-approve"], &["plan", "-detailed-exitcode"]] {
-        let output = Command::new(testbed::peer("tofu").unwrap())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", &workspace)
-            .env("TF_HTTP_CLIENT_CA_CERTIFICATE_PEM", &pem)
-            .current_dir(&workspace)
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = tofu(&workspace, arguments).env("TF_HTTP_CLIENT_CA_CERTIFICATE_PEM", &pem).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);

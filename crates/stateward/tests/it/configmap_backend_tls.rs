@@ -168,10 +168,9 @@ async fn cipher_suites_are_chosen_and_unsafe_ones_left_out() {
         provider.cipher_suites.retain(|known| known.suite() == suite);
         session(&backend, authority.certificate_pem(), "backend.test", &[version], provider).is_ok()
     };
-    use rustls::CipherSuite as Suite;
-    assert!(by(Suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, &rustls::version::TLS12));
-    assert!(!by(Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, &rustls::version::TLS12));
-    assert!(by(Suite::TLS13_AES_128_GCM_SHA256, &rustls::version::TLS13), "TLS 1.3 is not chosen about");
+    assert!(by(rustls::CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, &rustls::version::TLS12));
+    assert!(!by(rustls::CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, &rustls::version::TLS12));
+    assert!(by(rustls::CipherSuite::TLS13_AES_128_GCM_SHA256, &rustls::version::TLS13), "TLS 1.3 is not chosen about");
 }
 
 #[tokio::test]

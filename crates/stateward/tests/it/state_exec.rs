@@ -15,7 +15,7 @@ use testbed::{AUDIENCE, Cluster, eventually, scale};
 
 use crate::backend::EVERYTHING;
 use crate::compat::{NEW, beside_cluster, info, somebody};
-use crate::run::{Run, stateward};
+use crate::run::{Run, stateward, tofu};
 use crate::server::{PATIENCE, Server, Start, answer, status};
 
 /// A server, and a directory with its CA and a token.
@@ -232,7 +232,6 @@ fn workspace(directory: &Path, backend: &str) -> (PathBuf, PathBuf) {
 
 #[tokio::test]
 async fn an_apply_may_take_longer_than_its_token_lives() {
-    let tofu = testbed::peer("tofu").unwrap();
     let cluster = Cluster::shared().await;
     let set = |start: Start| start.flag("--access-authentication-ttl", "0s");
     let (server, _, namespace) = beside_cluster("longer", set).await;
@@ -257,16 +256,10 @@ async fn an_apply_may_take_longer_than_its_token_lives() {
          <<PEM\n{ca}PEM\n"
     );
     let (begun, gate) = workspace(&direct, &backend);
-    let client = |arguments: &[&str], directory: &Path| {
-        let mut command = Command::new(&tofu);
-        let path = std::env::var_os("PATH").unwrap();
-        command.env_clear().env("PATH", path).env("HOME", directory).current_dir(directory).args(arguments);
-        command
-    };
-    let output = client(&["init"], &direct).output().unwrap();
+    let output = tofu(&direct, &["init"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let log = direct.join("log");
-    let mut apply = Process::spawn("tofu", &mut client(&["apply", "-auto-approve"], &direct), &log).unwrap();
+    let mut apply = Process::spawn("tofu", &mut tofu(&direct, &["apply", "-auto-approve"]), &log).unwrap();
     eventually(Duration::from_mins(2), || async { begun.exists() }).await;
     eventually(Duration::from_mins(3), || is_refused(&token)).await;
     fs::write(&gate, "").unwrap();
@@ -278,6 +271,7 @@ async fn an_apply_may_take_longer_than_its_token_lives() {
     fs::write(rig.directory.join("token"), &token).unwrap();
     let (begun, gate) = workspace(&rig.directory, "");
     let state = format!("{namespace}/through");
+    let tofu = testbed::peer("tofu").unwrap();
     let tofu = tofu.to_str().unwrap();
     Run::of(&mut rig.exec(&state, &[tofu, "init"])).code.filter(|code| *code == 0).expect("init succeeds");
     let log = rig.directory.join("log");

@@ -131,7 +131,7 @@ pub fn usage(command: &Command) -> String {
 
 fn kind(arg: &Arg) -> &str {
     let names = arg.get_value_names().unwrap_or_default();
-    names.first().map(|name| name.as_str()).filter(|_| arg.get_action().takes_values()).unwrap_or("bool")
+    names.first().map(clap::builder::Str::as_str).filter(|_| arg.get_action().takes_values()).unwrap_or("bool")
 }
 
 fn left(arg: &Arg) -> Option<String> {
