@@ -30,9 +30,8 @@ const NAME: &str = "tf-kubernetes-configmap-backend";
 ///
 /// Takes the flags of the original, also when the binary is called by its name; each has the effect that its help
 /// promises. The audit log is kept in STATEWARD_DATA_DIR, by default tf-kubernetes-configmap-backend in
-/// $XDG_STATE_HOME or ~/.local/state; where that cannot be, in a temporary directory that goes with the process's
-/// machine or container. Other settings, such as STATEWARD_LOG_LEVEL, are those of `serve`, by variable or
-/// configuration file.
+/// $XDG_STATE_HOME or ~/.local/state, or a temporary directory where that cannot be. Other settings, such as
+/// STATEWARD_LOG_LEVEL, are those of `serve`, by variable or configuration file.
 #[derive(Args)]
 pub struct ConfigmapBackend {
     #[command(flatten)]

@@ -57,13 +57,12 @@ pub(crate) enum OnFailure {
 pub(crate) async fn run(backend: Backend, environment: &Environment) -> Result<()> {
     let Backend { settings, kubeconfigs, on_lookup_failure, tls, all_interfaces, allowed, packing, streams } = backend;
     let settings = &settings;
-    let connect = |field, file: &Option<PathBuf>| {
-        let file = file.clone();
-        async move { Cluster::connect_by(field, file.as_deref(), settings, environment).await }
-    };
-    let core = connect("--kubeconfig", &kubeconfigs.core).await?;
-    let authentication = connect("--authentication-kubeconfig", &kubeconfigs.authentication).await?;
-    let authorization = connect("--authorization-kubeconfig", &kubeconfigs.authorization).await?;
+    let Kubeconfigs { core, authentication, authorization } = kubeconfigs;
+    let core = Cluster::connect_by("--kubeconfig", core.as_deref(), settings, environment).await?;
+    let field = "--authentication-kubeconfig";
+    let authentication = Cluster::connect_by(field, authentication.as_deref(), settings, environment).await?;
+    let field = "--authorization-kubeconfig";
+    let authorization = Cluster::connect_by(field, authorization.as_deref(), settings, environment).await?;
 
     let _data = DataDir::open(&settings.data_dir).context("the audit log has no place: see STATEWARD_DATA_DIR")?;
     let metrics = Metrics::new();

@@ -15,8 +15,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Ok(Duration::ZERO);
     }
     let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest.is_empty() {
+        return Err(wrong());
+    }
     let mut total = Duration::ZERO;
-    while !rest.is_empty() || total.is_zero() && text.is_empty() {
+    while !rest.is_empty() {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(wrong)?;
         let (number, tail) = rest.split_at(digits);
         let end = tail.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(tail.len());
