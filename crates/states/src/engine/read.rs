@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::{Cursor, Read};
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
 use keys::Position;
 use uuid::Uuid;
 
@@ -15,6 +14,7 @@ use super::chunks::Reader;
 use crate::Error;
 use crate::codec::{self, Segment};
 use crate::head::{Body, Facts, Packing, Version};
+use crate::packing;
 
 /// A version that is being read.
 #[derive(Debug)]
@@ -96,12 +96,7 @@ impl State {
 
 impl Source {
     fn file(packing: Packing, bytes: Bytes) -> Source {
-        let bytes = Cursor::new(bytes);
-        let file: Box<dyn Read + Send> = match packing {
-            Packing::Plain => Box::new(bytes),
-            Packing::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-        };
-        Source::File(File(Some(file)))
+        Source::File(File(Some(packing::reader(packing, Cursor::new(bytes)))))
     }
 }
 

@@ -7,9 +7,8 @@
 //! always go.
 
 use std::collections::BTreeSet;
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 
-use flate2::read::MultiGzDecoder;
 use uuid::Uuid;
 
 use super::State;
@@ -21,7 +20,8 @@ use super::write::{after, stored};
 use crate::Error;
 use crate::codec::{self, Received, Receiver, Segment, SpoolPlace, align};
 use crate::failpoints::Step;
-use crate::head::{Body, Head, Packing, Upload, Version};
+use crate::head::{Body, Head, Upload, Version};
+use crate::packing;
 
 /// How many versions there are from one anchor to the next.
 pub(super) const GROUP: u64 = 10;
@@ -127,11 +127,7 @@ impl State {
         let (limits, place) = (self.settings.codec.clone(), SpoolPlace::new(self.settings.spool.clone()));
         let received = blocking(move || {
             let mut receiver = Receiver::thorough(limits, place);
-            let bytes = Cursor::new(bytes);
-            let mut file: Box<dyn Read> = match packing {
-                Packing::Plain => Box::new(bytes),
-                Packing::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-            };
+            let mut file = packing::reader(packing, Cursor::new(bytes));
             match std::io::copy(&mut file, &mut receiver) {
                 Ok(_) => receiver.finish(None).map_err(Error::from),
                 Err(error) => Err(error

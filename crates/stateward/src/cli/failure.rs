@@ -56,11 +56,19 @@ impl Failure {
 #[error("the reader of the output went away")]
 pub struct ReaderGone;
 
+/// The command has said all that there is to say, and ends with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ended with {0}")]
+pub struct Ended(pub u8);
+
 /// Prints the error, if there is one, and gives the exit code.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     if error.is::<ReaderGone>() {
         return ExitCode::SUCCESS;
+    }
+    if let Some(Ended(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
     }
     let (exit, hint) = verdict(&error);
     super::output::talk(format_args!("error: {error:#}\nhint: {hint}"));

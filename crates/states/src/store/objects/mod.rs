@@ -4,17 +4,20 @@
 //! under the key `tfstate`, the lock in four annotations. What only we know is one annotation more (see [`layout`]),
 //! which counts only as far as it still fits what stands beside it.
 //!
-//! Swaps are merge patches with the resourceVersion that was read: keys, labels and annotations of others stay.
+//! Swaps are merge patches with the resourceVersion that was read: keys, labels and annotations of others stay. Who may
+//! not patch, but update, swaps by PUT (see [`update`]).
 
 mod call;
 mod kind;
 mod layout;
 mod terraform;
+mod update;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -27,7 +30,7 @@ use uuid::Uuid;
 
 use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
 use crate::codec;
-use crate::head::Head;
+use crate::head::{Head, Packing};
 use crate::key::Key;
 
 use call::{Doing, asked};
@@ -59,6 +62,9 @@ pub struct ObjectStore<K> {
     /// For states that another program wrote: what is known of them has to be found out.
     reader: Reader,
     roles: Roles,
+    packing: Packing,
+    /// Whether this identity was found not to be allowed to patch.
+    puts: AtomicBool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -90,7 +96,14 @@ impl<K: Kind> ObjectStore<K> {
     }
 
     fn with_roles(client: Client, reader: Reader, roles: Roles) -> ObjectStore<K> {
-        ObjectStore { client, reader, roles, kind: PhantomData }
+        let (packing, puts) = (Packing::Gzip, AtomicBool::new(false));
+        ObjectStore { client, reader, roles, packing, puts, kind: PhantomData }
+    }
+
+    /// The same store, which packs states in another way for those who read them without us.
+    #[must_use]
+    pub fn packing(self, packing: Packing) -> ObjectStore<K> {
+        ObjectStore { packing, ..self }
     }
 
     fn of(&self, namespace: &str) -> Api<K> {
@@ -102,7 +115,7 @@ impl<K: Kind> ObjectStore<K> {
             Expect::Nothing => None,
             Expect::Revision(revision) => Some(Seen::read(revision)?),
         };
-        let laid = layout::lay(head).await?;
+        let laid = layout::lay(head, self.packing).await?;
         let objects = self.of(key.namespace());
         let Some(before) = before else {
             let Extra { mut labels, mut annotations } = extra;
@@ -118,6 +131,9 @@ impl<K: Kind> ObjectStore<K> {
             let object = K::new(metadata, data.collect());
             return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
         };
+        if self.puts.load(Relaxed) {
+            return update::replace(&objects, key.name(), laid, &before).await;
+        }
         let mut patch = json!({
             "metadata": {
                 "resourceVersion": before.version,
@@ -131,8 +147,16 @@ impl<K: Kind> ObjectStore<K> {
                 patch[K::DATA][key] = json!(laid.data.get(key).map(|bytes| ByteString(bytes.to_vec())));
             }
         }
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        match asked(Doing::Write, objects.patch(key.name(), &parameters, &patch)).await {
+        let (parameters, patch, mut forbidden) = (PatchParams::default(), Patch::Merge(&patch), false);
+        let patching = objects.patch(key.name(), &parameters, &patch);
+        let is_forbidden = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 403);
+        let patching = async { patching.await.inspect_err(|error| forbidden = is_forbidden(error)) };
+        match asked(Doing::Write, patching).await {
+            Err(StoreError::Refused(_)) if forbidden => {
+                let replaced = update::replace(&objects, key.name(), laid, &before).await;
+                self.puts.store(replaced.is_ok(), Relaxed);
+                replaced
+            }
             // The object that was read is gone.
             Err(StoreError::Refused(_))
                 if asked(Doing::Read, objects.get_metadata_opt(key.name())).await?.is_none() =>
