@@ -16,6 +16,7 @@ mod man;
 pub mod output;
 mod rescue;
 mod serve;
+mod state;
 mod token;
 mod version;
 
@@ -34,6 +35,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    State(Box<state::State>),
     Token(Box<token::Token>),
     Rescue(rescue::Rescue),
     Audit(audit::Audit),
@@ -50,6 +52,7 @@ enum Command {
 pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(command) => command.run(environment).await,
+        Command::State(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
         Command::Rescue(command) => command.run(environment).await,
         Command::Audit(command) => command.run(environment).await,

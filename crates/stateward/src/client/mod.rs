@@ -9,9 +9,11 @@ mod exec;
 mod identity;
 mod kubeconfig;
 mod refusal;
+pub mod transfer;
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Method, StatusCode};
@@ -24,12 +26,20 @@ use serde_json::Value;
 pub use args::ClientArgs;
 use identity::Identity;
 use refusal::Credential;
+pub use refusal::holder;
+use transfer::{Download, Idle, Upload};
 
 use crate::cli::failure::{Exit, Failure};
 use crate::config::Environment;
 
 /// What a command reads at most: far above any answer that it expects.
 const LARGEST_ANSWER: usize = 64 << 20;
+
+/// No request lasts longer, whatever moves.
+const LONGEST_TRANSFER: Duration = Duration::from_hours(24);
+
+/// Pairs of the query; one without a value is left out.
+pub type Query<'a> = &'a [(&'a str, Option<&'a str>)];
 
 /// A server, and who we are to it.
 #[derive(Debug)]
@@ -39,6 +49,7 @@ pub struct Client {
     /// Marked as sensitive, so that Debug does not show it.
     authorization: Option<HeaderValue>,
     credential: Credential,
+    timeout: Duration,
 }
 
 impl Client {
@@ -75,17 +86,71 @@ impl Client {
             )
         })?;
         let credential = if identity.is_none() { Credential::None } else { Credential::Sent };
-        Ok(Client { http, server, authorization: identity.authorization()?, credential })
+        Ok(Client { http, server, authorization: identity.authorization()?, credential, timeout: args.timeout })
+    }
+
+    /// The address of the server, without a slash at its end.
+    pub fn address(&self) -> &str {
+        self.server.as_str().trim_end_matches('/')
+    }
+
+    /// How long the server may be silent.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Sends a request without a body. `path` is given by segments, which may hold anything.
     pub async fn call(&self, method: Method, path: &[&str]) -> Result<Value, Failure> {
-        self.answer(self.request(method, path)?).await
+        self.answer(self.request(method, path, &[])?).await
+    }
+
+    /// Sends a request without a body, with a query.
+    pub async fn ask(&self, method: Method, path: &[&str], query: Query<'_>) -> Result<Value, Failure> {
+        self.answer(self.request(method, path, query)?).await
     }
 
     /// Sends a request with a JSON body.
     pub async fn send(&self, method: Method, path: &[&str], body: &impl Serialize) -> Result<Value, Failure> {
-        self.answer(self.request(method, path)?.json(body)).await
+        self.send_with(method, path, &[], body).await
+    }
+
+    /// Sends a request with a JSON body and a query.
+    pub async fn send_with(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: Query<'_>,
+        body: &impl Serialize,
+    ) -> Result<Value, Failure> {
+        self.answer(self.request(method, path, query)?.json(body)).await
+    }
+
+    /// Begins to read a body of any length; only its silence is limited in time.
+    pub async fn download(&self, path: &[&str], query: Query<'_>) -> Result<Download, Failure> {
+        let request = self.request(Method::GET, path, query)?.timeout(LONGEST_TRANSFER);
+        let answer = tokio::time::timeout(self.timeout, request.send()).await;
+        let response = answer.map_err(|_| self.silent())?.map_err(|error| self.unreachable(&error))?;
+        if response.status() == StatusCode::OK {
+            return Ok(Download::new(response, self.address().to_owned(), self.timeout));
+        }
+        Err(self.refused(response).await)
+    }
+
+    /// Sends a body of any length; only its silence is limited in time.
+    pub async fn upload(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: Query<'_>,
+        upload: Upload,
+    ) -> Result<Value, Failure> {
+        let idle = Idle::new(self.timeout);
+        let request = self.request(method, path, query)?.timeout(LONGEST_TRANSFER);
+        let answering = self.answer(upload.on(request, &idle));
+        tokio::select! {
+            answer = answering => answer,
+            () = idle.over() => Err(self.silent()),
+        }
     }
 
     /// Reads an answer into a type; one that does not fit is the server's fault.
@@ -96,7 +161,7 @@ impl Client {
         })
     }
 
-    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Failure> {
+    fn request(&self, method: Method, path: &[&str], query: Query<'_>) -> Result<RequestBuilder, Failure> {
         if let Some(segment) = path.iter().find(|segment| matches!(**segment, "" | "." | "..")) {
             return Err(Failure::usage(
                 format!("'{segment}' cannot be an id or a name"),
@@ -106,6 +171,9 @@ impl Client {
         let mut url = self.server.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path);
+        }
+        for (name, value) in query.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+            url.query_pairs_mut().append_pair(name, value);
         }
         let mut request = self.http.request(method, url);
         if let Some(authorization) = &self.authorization {
@@ -117,19 +185,10 @@ impl Client {
     async fn answer(&self, request: RequestBuilder) -> Result<Value, Failure> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
-        if status.is_redirection() {
-            let target = response.headers().get(http::header::LOCATION).and_then(|target| target.to_str().ok());
-            let message = format!("{} redirects to {}", self.server, target.unwrap_or("nowhere"));
-            return Err(Failure::new(
-                Exit::Failed,
-                message,
-                "credentials do not follow redirects: give that address as --server",
-            ));
+        if !status.is_success() {
+            return Err(self.refused(response).await);
         }
         let body = self.body(response).await?;
-        if !status.is_success() {
-            return Err(refusal::failure(status, &body, self.credential));
-        }
         if status == StatusCode::NO_CONTENT || body.is_empty() {
             return Ok(Value::Null);
         }
@@ -137,6 +196,21 @@ impl Client {
             let message = format!("the answer of {} is not JSON", self.server);
             Failure::new(Exit::Failed, message, "check that --server is the address of stateward")
         })
+    }
+
+    /// What an answer that is no success says.
+    async fn refused(&self, response: Response) -> Failure {
+        let status = response.status();
+        if status.is_redirection() {
+            let target = response.headers().get(http::header::LOCATION).and_then(|target| target.to_str().ok());
+            let message = format!("{} redirects to {}", self.server, target.unwrap_or("nowhere"));
+            let hint = "credentials do not follow redirects: give that address as --server";
+            return Failure::new(Exit::Failed, message, hint);
+        }
+        match self.body(response).await {
+            Ok(body) => refusal::failure(status, &body, self.credential),
+            Err(failure) => failure,
+        }
     }
 
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
@@ -149,6 +223,10 @@ impl Client {
             }
         }
         Ok(body)
+    }
+
+    fn silent(&self) -> Failure {
+        transfer::silent(self.address(), self.timeout)
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
@@ -165,12 +243,12 @@ impl Client {
 }
 
 /// Whether the address is this machine whatever the network says.
-fn is_loopback(server: &Url) -> bool {
+pub fn is_loopback(server: &Url) -> bool {
     let host = server.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn certificates(file: &Path) -> Result<Vec<Certificate>, Failure> {
+pub fn certificates(file: &Path) -> Result<Vec<Certificate>, Failure> {
     let unusable = |fault: String| {
         Failure::usage(format!("--ca-file {}: {fault}", file.display()), "give a PEM file with certificates")
     };
@@ -182,7 +260,7 @@ fn certificates(file: &Path) -> Result<Vec<Certificate>, Failure> {
 }
 
 /// The error and its causes on one line; reqwest alone says only "error sending request".
-fn causes(error: &reqwest::Error) -> String {
+pub fn causes(error: &reqwest::Error) -> String {
     let mut texts = vec![];
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
