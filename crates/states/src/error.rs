@@ -17,6 +17,15 @@ pub enum Error {
     NotFound,
     #[error("there is no such version of the state")]
     NoVersion,
+    /// A tombstone is in its place.
+    #[error("the state was moved to {to}")]
+    Moved { to: String },
+    /// A rollback has no serial to raise, or none that can be.
+    #[error("the version has no serial that can be raised above the current one")]
+    NoSerial,
+    /// Another program wrote it: it comes back as it is, but nothing can be told about it.
+    #[error("what is stored is not a state that can be read")]
+    NotAState,
     /// OpenTofu encrypted it: there is nothing to be read out of it.
     #[error("the state is encrypted by the client")]
     Encrypted,

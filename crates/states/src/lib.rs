@@ -26,7 +26,10 @@ pub mod http;
 #[doc(hidden)]
 pub mod failpoints;
 
-pub use engine::{Force, ForcedUnlock, Outputs, Reading, Settings, State, States, Stores, Times, Unlocked, Written};
+pub use engine::{
+    Differences, Force, ForcedUnlock, Outputs, Reading, ResourcePage, ResourceQuery, RolledBack, Settings, State,
+    States, Stores, Times, Unlocked, Written,
+};
 pub use error::Error;
 pub use key::{BadKey, Key};
 pub use store::MIGRATIONS;

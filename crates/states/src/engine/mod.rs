@@ -7,10 +7,15 @@
 mod change;
 mod chunks;
 mod history;
+mod inspect;
+mod listing;
 mod locking;
 mod outputs;
 mod read;
+mod restore;
+mod rollback;
 mod sweep;
+mod tombstone;
 mod write;
 
 use std::path::PathBuf;
@@ -27,9 +32,12 @@ use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::store::{Expect, Found, Store};
 
+pub use inspect::{Differences, ResourcePage, ResourceQuery};
+pub(crate) use listing::{Found as FoundState, each_head};
 pub use locking::{Force, Unlocked};
 pub use outputs::Outputs;
 pub use read::Reading;
+pub use rollback::RolledBack;
 pub use write::Written;
 
 /// What the engine is told.

@@ -47,7 +47,7 @@ impl State {
     /// The current version, if there is one.
     pub async fn read(&self) -> Result<Option<Reading>, Error> {
         let Some(head) = self.head().await? else { return Ok(None) };
-        match head.visible() {
+        match head.here()?.visible() {
             Some(version) => self.open(version.clone()).await.map(Some),
             None => Ok(None),
         }

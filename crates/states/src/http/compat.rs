@@ -141,6 +141,9 @@ async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Requ
 /// A missing state is an empty one.
 async fn read(state: &State, head: Option<Head>) -> Result<Response, Problem> {
     let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+    if let Some(head) = &head {
+        head.here().map_err(problem)?;
+    }
     let Some(version) = head.as_ref().and_then(Head::visible) else {
         return Ok((text, Body::empty()).into_response());
     };

@@ -5,6 +5,7 @@
 
 mod body;
 pub mod compat;
+pub mod manage;
 mod problem;
 mod receive;
 
@@ -20,7 +21,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::codec::Sensitive;
-use crate::engine::{Force, State, States};
+use crate::engine::{Force, Reading, State, States};
 use crate::key::Key;
 use crate::lock_info::LockInfo;
 use crate::store::STATES;
@@ -46,7 +47,11 @@ async fn read(Shared(states): Shared<States>, caller: Caller, Path(names): Path<
     let state = find(&states, names)?;
     caller.may(&action(&state, "get")).await?;
     let reading = state.read().await.map_err(problem)?;
-    let mut reading = reading.ok_or_else(|| problem(crate::Error::NotFound))?;
+    download(reading.ok_or_else(|| problem(crate::Error::NotFound))?).await
+}
+
+/// A version as an answer.
+async fn download(mut reading: Reading) -> Result<Response, Problem> {
     // The first piece is read before the status is sent, so that a store that fails is not a body cut short.
     let first = reading.next().await.map_err(problem)?;
     let headers = [
@@ -65,16 +70,21 @@ async fn outputs(
     Path(names): Path<Names>,
 ) -> Result<Response, Problem> {
     let state = find(&states, names)?;
-    caller.may(&on_states(&state, "get").subresource("outputs")).await?;
-    let sensitive = match caller.may(&on_states(&state, "get").subresource("sensitive-outputs")).await {
-        Ok(()) => Sensitive::Shown,
-        Err(refused) if refused.status == StatusCode::FORBIDDEN => Sensitive::LeftOut,
-        Err(problem) => return Err(problem),
-    };
+    let sensitive = outputs_allowed(&caller, &state).await?;
     let mut outputs = state.outputs(sensitive).await.map_err(problem)?;
     let first = outputs.recv().await.transpose().map_err(problem)?;
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     Ok((headers, body::outputs(first, outputs)).into_response())
+}
+
+/// Asks for the outputs, and then whether the sensitive ones are among them.
+async fn outputs_allowed(caller: &Caller, state: &State) -> Result<Sensitive, Problem> {
+    caller.may(&on_states(state, "get").subresource("outputs")).await?;
+    match caller.may(&on_states(state, "get").subresource("sensitive-outputs")).await {
+        Ok(()) => Ok(Sensitive::Shown),
+        Err(refused) if refused.status == StatusCode::FORBIDDEN => Ok(Sensitive::LeftOut),
+        Err(problem) => Err(problem),
+    }
 }
 
 async fn write(
@@ -140,18 +150,21 @@ async fn unlock(states: &States, caller: &Caller, names: Names, request: Request
         body => Some(LockInfo::of_unlock(body).map_err(bad_lock_info)?.id),
     };
     let user = caller.identity().user.clone();
-    let forced = state.needs_force(id.as_deref(), &user).await.map_err(problem)?;
-    let (action, force) = if forced {
-        if !states.settings().may_force() {
-            let hint = "let its holder unlock it, or set states.forced_unlock";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "this server lets nobody break locks", hint));
-        }
-        (on_states(&state, "unlock"), Force::Granted)
-    } else {
-        (action(&state, "update"), Force::NotAsked)
+    let (action, force) = match state.needs_force(id.as_deref(), &user).await.map_err(problem)? {
+        true => forced(states, &state)?,
+        false => (action(&state, "update"), Force::NotAsked),
     };
     caller.act(action, async move { state.unlock(id.as_deref(), &user, force).await.map_err(problem) }).await?;
     Ok(StatusCode::OK.into_response())
+}
+
+/// Breaking a lock is a permission of its own, which a server may switch off.
+fn forced(states: &States, state: &State) -> Result<(Action, Force), Problem> {
+    if states.settings().may_force() {
+        return Ok((on_states(state, "unlock"), Force::Granted));
+    }
+    let hint = "let its holder unlock it, or set states.forced_unlock";
+    Err(Problem::new(StatusCode::FORBIDDEN, "this server lets nobody break locks", hint))
 }
 
 fn no_such_method() -> Response {

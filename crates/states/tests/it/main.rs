@@ -3,5 +3,6 @@
 mod codec;
 mod conformance;
 mod crash;
+mod manage;
 mod places;
 mod sweep;

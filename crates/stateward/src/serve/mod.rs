@@ -4,7 +4,6 @@
 //! order in which each part needs only earlier ones, then serves until it is told to stop.
 
 mod authorities;
-mod body;
 pub(crate) mod cluster;
 pub(crate) mod data_dir;
 mod first_token;

@@ -39,10 +39,8 @@ pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> R
         spool,
         times: Times::default(),
     };
-    let is_compatible =
-        |store: &&Arc<dyn Store>| settings.states.compat_listen.is_some() && store.name() == "configmap";
-    let others = stores.iter().filter(is_compatible).cloned().collect();
-    Ok(States::new(Stores { routes, default, others }, engine))
+    // What no route names is reached by the compatibility listener, or by whoever moves a state from store to store.
+    Ok(States::new(Stores { routes, default, others: stores }, engine))
 }
 
 /// What the compatibility listener serves: ConfigMaps, whatever the routes say.

@@ -13,7 +13,7 @@ use testbed::{AUDIENCE, Cluster, Scope, rule, subject};
 use crate::server::{Server, Start, answer, status};
 
 const LOCK: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/lock-";
-const EVERYTHING: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
+pub(crate) const EVERYTHING: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
 const OLD: &str = "{\n  \"version\": 4,\n  \"serial\": 7\n}\n";
 const NEW: &str = "{\n  \"version\": 4,\n  \"serial\": 8\n}\n";
 
@@ -49,16 +49,16 @@ async fn somebody(cluster: &Cluster, namespace: &str, name: &str, verbs: &[&str]
 }
 
 /// The listener, its namespace, and the ConfigMaps behind it.
-struct Rig {
-    server: Server,
+pub(crate) struct Rig {
+    pub server: Server,
     url: String,
-    token: String,
+    pub token: String,
     namespace: String,
     maps: Api<ConfigMap>,
 }
 
 impl Rig {
-    async fn new() -> Rig {
+    pub(crate) async fn new() -> Rig {
         let (server, token, namespace) =
             beside_cluster("compat", |start| start.flag("--states-compat-listen", "127.0.0.1:0")).await;
         let log = server.process.log();
@@ -73,7 +73,7 @@ impl Rig {
         self.server.client().request(method, format!("{}{path}", self.url))
     }
 
-    async fn send(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         answer(self.request(method, path).basic_auth("terraform", Some(&self.token)).body(body.to_owned())).await
     }
 
@@ -92,7 +92,7 @@ impl Rig {
         self.maps.create(&PostParams::default(), &map).await.expect("create a ConfigMap");
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         format!("/{}/{name}", self.namespace)
     }
 }

@@ -11,6 +11,7 @@ mod cluster;
 mod compat;
 mod config;
 mod malformed;
+mod manage;
 mod mutual_tls;
 mod process;
 mod run;

@@ -8,35 +8,35 @@ use crate::server::{Server, Start, answer, status};
 
 const PATH: &str = "/state/team-a/app";
 
-fn info(id: &str) -> String {
+pub(crate) fn info(id: &str) -> String {
     json!({"ID": id, "Operation": "apply", "Info": "", "Who": "me@host", "Version": "1", "Path": "",
            "Created": "2026-11-16T05:59:16.123456789Z"})
     .to_string()
 }
 
-fn a_state(serial: u64) -> String {
+pub(crate) fn a_state(serial: u64) -> String {
     format!(
         "{{\n  \"version\": 4,\n  \"serial\": {serial},\n  \"lineage\": \"l\",\n  \"big\": 12345678901234567890123,\n  \"n\": 1.50\n}}\n"
     )
 }
 
 /// A client of one user.
-struct User<'a> {
-    server: &'a Server,
-    token: String,
+pub(crate) struct User<'a> {
+    pub server: &'a Server,
+    pub token: String,
 }
 
 impl User<'_> {
-    async fn send(&self, method: &str, path: &str, body: impl Into<String>) -> (u16, String) {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: impl Into<String>) -> (u16, String) {
         answer(self.server.request(method, path).bearer_auth(&self.token).body(body.into())).await
     }
 
-    async fn does(&self, method: &str, path: &str, body: impl Into<String>) -> u16 {
+    pub(crate) async fn does(&self, method: &str, path: &str, body: impl Into<String>) -> u16 {
         self.send(method, path, body).await.0
     }
 }
 
-async fn user<'a>(server: &'a Server, name: &str, grants: &[&str]) -> User<'a> {
+pub(crate) async fn user<'a>(server: &'a Server, name: &str, grants: &[&str]) -> User<'a> {
     let body = json!({"name": name, "user": name, "grants": grants});
     let request = server.request("POST", "/api/v1/tokens").bearer_auth(server.first_token()).json(&body);
     let (status, text) = answer(request).await;

@@ -18,13 +18,13 @@ fn clients() -> Vec<PathBuf> {
 }
 
 /// A working directory with a configuration that keeps its state on the server.
-struct Workspace {
+pub(crate) struct Workspace {
     client: PathBuf,
-    directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 impl Workspace {
-    fn new(client: &Path, server: &Server, token: &str, path: &str) -> Workspace {
+    pub(crate) fn new(client: &Path, server: &Server, token: &str, path: &str) -> Workspace {
         let directory = scratch("workspace").unwrap();
         let (address, ca) = (format!("{}{path}", server.url), fs::read_to_string(authority(server)).unwrap());
         let backend = format!(
@@ -39,7 +39,7 @@ impl Workspace {
     }
 
     /// A resource that needs no provider, and an output; `provisioner` may keep an apply busy.
-    fn configure(&self, input: &str, provisioner: &str) {
+    pub(crate) fn configure(&self, input: &str, provisioner: &str) {
         let text = format!(
             "resource \"terraform_data\" \"it\" {{\n  input = \"{input}\"\n  triggers_replace = \"{input}\"\n{provisioner}}}\n\
              output \"it\" {{\n  value = terraform_data.it.output\n}}\n"
@@ -60,19 +60,19 @@ impl Workspace {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("run the client")
     }
 
     #[track_caller]
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     #[track_caller]
-    fn fails(&self, arguments: &[&str], with: &str) {
+    pub(crate) fn fails(&self, arguments: &[&str], with: &str) {
         let output = self.run(arguments);
         assert!(!output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
         let told = text(&output);
@@ -89,7 +89,7 @@ fn takes_color(arguments: &[&str]) -> bool {
     !matches!(arguments, ["state" | "output" | "force-unlock", ..])
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -97,7 +97,7 @@ fn authority(server: &Server) -> PathBuf {
     server.data.join("tls/self-signed.crt")
 }
 
-fn server() -> (Server, String) {
+pub(crate) fn server() -> (Server, String) {
     let server = Start::new().tls().serve();
     let token = server.first_token();
     (server, token)

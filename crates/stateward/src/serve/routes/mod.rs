@@ -38,7 +38,8 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .merge(tokens::routes())
-        .merge(states::http::routes(app.states.clone()));
+        .merge(states::http::routes(app.states.clone()))
+        .merge(states::http::manage::routes(&app.states));
     #[cfg(feature = "testing")]
     let routes = routes.merge(probe::routes());
     finish(routes.with_state(app).layer(DefaultBodyLimit::max(body_bytes)), surroundings)
