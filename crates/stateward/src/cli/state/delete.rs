@@ -27,6 +27,9 @@ pub struct Delete {
 pub struct Restore {
     #[command(flatten)]
     target: Target,
+    /// The lock that you hold on the state
+    #[arg(long, value_name = "ID")]
+    lock_id: Option<String>,
 }
 
 impl Delete {
@@ -42,7 +45,8 @@ impl Delete {
 impl Restore {
     pub async fn run(self, client: &Client, format: Format) -> anyhow::Result<()> {
         let target = &self.target;
-        let answer = client.ask(Method::POST, &target.path(&["restore"]), &[target.store_query()]).await?;
+        let query = target.query("ID", self.lock_id.as_deref());
+        let answer = client.ask(Method::POST, &target.path(&["restore"]), &query).await?;
         told(client, format, &answer)
     }
 }

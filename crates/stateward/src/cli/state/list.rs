@@ -15,7 +15,7 @@ use crate::client::{Client, Query};
 pub struct List {
     #[command(flatten)]
     filter: Filter,
-    /// Show those that were deleted and can be restored
+    /// Those too that were deleted and can be restored
     #[arg(long)]
     deleted: bool,
 }
@@ -26,7 +26,7 @@ pub struct Filter {
     /// Only this namespace
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Only states whose name holds this text
+    /// Only states with this text in NAMESPACE/NAME
     #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
 }

@@ -5,9 +5,8 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::model::{self, Items, State};
+use super::model::{self, Items};
 use super::target::{COLLECTION, Target};
-use crate::cli::failure::{Exit, Failure};
 use crate::cli::output::{self, Format};
 use crate::client::Client;
 
@@ -39,7 +38,7 @@ pub struct Unlock {
     /// The ID of the lock, as `state lock` printed it or `state locks` shows it
     #[arg(value_name = "ID", required_unless_present = "force")]
     id: Option<String>,
-    /// Break the lock, whoever holds it; needs the permission `unlock`
+    /// Break the lock, whoever holds it, with an ID only if it is that one; needs the permission `unlock`
     #[arg(long)]
     force: bool,
 }
@@ -85,28 +84,11 @@ fn row(lock: &model::Lock, now: Timestamp) -> Vec<String> {
 impl Unlock {
     pub async fn run(self, client: &Client) -> anyhow::Result<()> {
         let target = &self.target;
-        if let (true, Some(id)) = (self.force, &self.id) {
-            self.check(client, id).await?;
-        }
         let force = self.force.then_some("true");
         let query = [target.store_query(), ("ID", self.id.as_deref()), ("force", force)];
-        client.ask(Method::DELETE, &target.path(&["lock"]), &query).await?;
-        output::talk(format_args!("{} is not locked any more", target.state));
+        let answer = client.ask(Method::DELETE, &target.path(&["lock"]), &query).await?;
+        let done = if answer["unlocked"] == true { "unlocked" } else { "was not locked" };
+        output::talk(format_args!("{} {done}", target.state));
         Ok(())
-    }
-
-    /// Whoever names the lock that is to be broken does not want to break the one that came after it.
-    async fn check(&self, client: &Client, id: &str) -> Result<(), Failure> {
-        let target = &self.target;
-        let answer = client.ask(Method::GET, &target.path(&[]), &[target.store_query()]).await?;
-        let state: State = client.read(&answer)?;
-        match state.lock {
-            Some(lock) if lock.id != id => Err(Failure::new(
-                Exit::Locked,
-                format!("{} is locked with another ID, by {}", target.state, output::plain(&lock.holder())),
-                "`stateward state locks` shows the present lock; leave the ID out to break whatever is there",
-            )),
-            _ => Ok(()),
-        }
     }
 }

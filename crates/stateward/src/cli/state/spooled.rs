@@ -15,9 +15,9 @@ use crate::cli::failure::{Exit, Failure};
 use crate::client::transfer::{Pieces, Upload};
 use crate::config::Environment;
 
-/// The limits are the server's business; these only bound our memory.
+/// What a state may be is the server's business; these only bound our memory, with smaller pieces than a store wants.
 fn limits() -> Limits {
-    Limits { body_bytes: u64::MAX, depth: 1 << 16, ..Limits::default() }
+    Limits { body_bytes: u64::MAX, depth: 1 << 16, memory: 2 << 20, segment: 256 << 10..1 << 20 }
 }
 
 /// A whole and valid state.

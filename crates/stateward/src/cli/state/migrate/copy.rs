@@ -82,24 +82,26 @@ pub async fn copy(
     let (from, to) = (source.place(), destination.place());
     let info =
         held::lock_info(&lock_id(&from, &to), "migration", &format!("stateward state migrate to {to}"), environment);
+    let (mut source_lock, mut destination_lock) = (Claim::None, Claim::None);
     let done = held::interruptible(async {
         if let Some(place) = source.moved().await? {
+            // The run that moved it may have ended before it released them.
+            (source_lock, destination_lock) = (Claim::Perhaps, Claim::Perhaps);
             return already_moved(&from, &to, &place, destination).await;
         }
         if options.lock == SourceLock::Taken {
-            lock(source, &info, "the source").await?;
+            lock(source, &mut source_lock, &info).await?;
         }
         Step::SourceLocked.hit();
-        lock(destination, &info, "the destination").await?;
+        lock(destination, &mut destination_lock, &info).await?;
         Step::BothLocked.hit();
         transfer(source, destination, &info, options, progress, environment).await
     })
     .await;
     progress.end();
-    // Whatever happened: a lock that is not ours stays, one that is goes.
-    let first = destination.unlock(&info).await;
+    let first = unlock(destination, destination_lock, &info).await;
     Step::DestinationFree.hit();
-    let second = if options.lock == SourceLock::Taken { source.unlock(&info).await } else { Ok(()) };
+    let second = unlock(source, source_lock, &info).await;
     for (place, released) in [(&to, first), (&from, second)] {
         let Err(error) = released else { continue };
         match &done {
@@ -107,7 +109,7 @@ pub async fn copy(
                 return Err(error).with_context(|| format!("it is copied, but {place} is still locked"));
             }
             Ok(_) => {}
-            // Whoever holds it will release it; anything else is worth a word.
+            // It was not ours after all.
             Err(_) if exit_of(&error) == Some(Exit::Locked) => {}
             Err(_) => output::talk(format_args!("failed to release the lock of {place}: {error:#}")),
         }
@@ -178,11 +180,33 @@ async fn already_moved(from: &str, to: &str, place: &str, destination: &mut dyn 
     })
 }
 
-async fn lock<S: Side + ?Sized>(side: &mut S, info: &Value, which: &str) -> anyhow::Result<()> {
-    if let Locking::Impossible(why) = side.lock(info).await? {
-        output::talk(format_args!("{which} {} is not locked: {}", side.place(), output::plain(&why)));
+/// Whether a lock may be ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    None,
+    /// It was asked for, and nobody said that another has it.
+    Perhaps,
+}
+
+async fn lock<S: Side + ?Sized>(side: &mut S, claim: &mut Claim, info: &Value) -> anyhow::Result<()> {
+    *claim = Claim::Perhaps;
+    let locked = side.lock(info).await;
+    if locked.as_ref().is_err_and(|error| exit_of(error) == Some(Exit::Locked)) {
+        // Not ours to release, and some backends do not ask whose it is.
+        *claim = Claim::None;
+    }
+    if let Locking::Impossible(why) = locked? {
+        *claim = Claim::None;
+        output::talk(format_args!("{} is not locked: {}", side.place(), output::plain(&why)));
     }
     Ok(())
+}
+
+async fn unlock<S: Side + ?Sized>(side: &mut S, claim: Claim, info: &Value) -> anyhow::Result<()> {
+    match claim {
+        Claim::None => Ok(()),
+        Claim::Perhaps => side.unlock(info).await,
+    }
 }
 
 /// The same two places have the same ID, in the form that Terraform's clients use.

@@ -141,14 +141,14 @@ impl<'e> HttpSide<'e> {
                 (Exit::Denied, "check --username and --password-file, or TF_HTTP_USERNAME and TF_HTTP_PASSWORD")
             }
             404 | 410 => (Exit::NotFound, "check the address"),
-            409 | 423 if holder(&body).is_some() => (Exit::Locked, "wait for its holder"),
+            409 | 423 if holder(&body).is_some() && told(&body).is_empty() => (Exit::Locked, "wait for its holder"),
             409 => (Exit::Conflict, "look at what is there"),
             429 | 502..=504 => (Exit::Unavailable, "try again later"),
             _ => (Exit::Failed, "the log of that server may say more"),
         };
         match holder(&body).filter(|_| exit == Exit::Locked) {
             Some(holder) => Failure::new(exit, format!("{place} is {holder}"), hint),
-            None => Failure::new(exit, format!("failed to {doing} {place}: it answered {status}"), hint),
+            None => Failure::new(exit, format!("failed to {doing} {place}: it answered {status}{}", told(&body)), hint),
         }
     }
 
@@ -219,7 +219,7 @@ impl Side for HttpSide<'_> {
                         return Ok(Locking::Locked);
                     }
                     let place = self.place();
-                    let failure = match holder(&body) {
+                    let failure = match holder(&body).filter(|_| told(&body).is_empty()) {
                         Some(holder) => {
                             Failure::new(Exit::Locked, format!("{place} is {holder}"), "wait for its holder")
                         }

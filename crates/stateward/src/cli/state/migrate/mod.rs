@@ -163,7 +163,7 @@ impl Migrate {
 
     /// What the filter lets through and is in the store.
     async fn listed(&self, client: &Client, store: &str) -> anyhow::Result<Vec<Key>> {
-        let items = list::all(client, &self.filter, &[("store", Some(store))]).await?;
+        let items = list::all(client, &self.filter, &[]).await?;
         let mut keys = Vec::new();
         for item in &items {
             let state: State = client.read(item)?;

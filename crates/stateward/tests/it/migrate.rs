@@ -1,0 +1,6 @@
+//! `stateward state migrate` with real places on both sides.
+
+mod again;
+mod cluster;
+mod elsewhere;
+mod stores;
