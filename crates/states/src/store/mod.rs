@@ -7,6 +7,7 @@
 //! conformance suite.
 
 mod objects;
+mod s3;
 mod sql;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::head::Head;
 use crate::key::Key;
 
 pub use objects::{ConfigMapStore, Reader, SecretStore};
+pub use s3::{Addressing, S3Settings, S3Store, Transport, Unfit};
 pub use sql::{MIGRATIONS, SqlStore};
 
 /// What every call returns.

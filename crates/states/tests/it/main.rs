@@ -3,6 +3,8 @@
 mod codec;
 mod conformance;
 mod crash;
+mod in_namespace;
 mod manage;
 mod places;
+mod s3;
 mod sweep;

@@ -93,6 +93,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("audit", "The audit log"),
     ("limits", "What one client may take"),
     ("states", "Terraform and OpenTofu states"),
+    ("s3", "The bucket behind the store s3"),
 ];
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, help: &'static str, more: &'static str) -> Key {
@@ -159,7 +160,7 @@ pub const KEYS: &[Key] = &[
     key("limits.idle_body_time", Kind::Period, Text("30s"), "How long a body may stand still", ""),
     key("limits.connections", Kind::Count, Text("4096"), "Connections that are open at the same time", ""),
 
-    key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster)."),
+    key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster), and s3 (the bucket of s3.bucket)."),
     key("states.compat_listen", Kind::Address, Unset, "Separate address that speaks as tf-kubernetes-configmap-backend does", "Paths are /NAMESPACE/NAME, the store is configmap. Needs a cluster, and TLS on anything but a loopback address."),
     key("states.body_bytes", Kind::Bytes, Text("1GiB"), "Largest state", ""),
     key("states.depth", Kind::Count, Text("512"), "How deep the JSON of a state may be nested", ""),
@@ -168,6 +169,18 @@ pub const KEYS: &[Key] = &[
     key("states.versions", Kind::Count, Text("100"), "How many versions of a state are kept", ""),
     key("states.version_age", Kind::Duration, Text("0s"), "How long versions are kept", "0s is for ever. The current version always stays."),
     key("states.sweep_every", Kind::Period, Text("1h"), "How often what unfinished writes left is removed", ""),
+
+    key("s3.bucket", Kind::Text, Unset, "Bucket of the store s3", "At the start the server tries whether the bucket keeps concurrent conditional writes apart, and does not start if it does not."),
+    key("s3.prefix", Kind::Text, Unset, "What the names of all objects in the bucket begin with", "Several servers with the same prefix share their states."),
+    key("s3.endpoint", Kind::Text, Unset, "Address of the S3 server, such as https://minio.example:9000", "Unset is AWS, in s3.region."),
+    key("s3.region", Kind::Text, Text("us-east-1"), "Region of the bucket", ""),
+    key("s3.path_style", Kind::Switch, Text("true"), "Whether the bucket is in the path of an address, not in its host name", ""),
+    key("s3.access_key_id", Kind::Text, Unset, "Name of the access key", ""),
+    key("s3.secret_access_key", Kind::Secret, Unset, "The access key", "Give it in the environment or in the file, not as a flag: flags show in the list of processes."),
+    key("s3.secret_access_key_file", Kind::Path, Unset, "File that holds the access key, in place of s3.secret_access_key", "Read at the start."),
+    key("s3.ca_file", Kind::Path, Unset, "CA of the S3 server, PEM", "Unset trusts what the operating system trusts."),
+    key("s3.allow_http", Kind::Switch, Text("false"), "Whether s3.endpoint may be an http:// address", "States then cross the network in clear."),
+    key("s3.deadline", Kind::Period, Text("10s"), "How long one request to the bucket may take", "One with a chunk of a large state may take six times as long."),
 ];
 
 #[cfg(test)]

@@ -26,4 +26,4 @@ pub use environment::Environment;
 pub use problem::{Invalid, Problem};
 pub use resolve::{DEFAULT_FILE, Entry, Given, resolve};
 pub use secret::Secret;
-pub use settings::Settings;
+pub use settings::{S3, Settings};

@@ -26,6 +26,7 @@ pub struct Settings {
     pub audit: Audit,
     pub limits: Limits,
     pub states: States,
+    pub s3: S3,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -165,6 +166,23 @@ pub struct States {
     pub versions: usize,
     pub version_age: Duration,
     pub sweep_every: Duration,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3 {
+    /// None: there is no store s3.
+    pub bucket: Option<String>,
+    pub prefix: Option<String>,
+    pub endpoint: Option<String>,
+    pub region: String,
+    pub path_style: bool,
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<Secret>,
+    pub secret_access_key_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    pub allow_http: bool,
+    pub deadline: Duration,
 }
 
 #[cfg(test)]

@@ -267,6 +267,20 @@ fn what_contradicts_itself_is_told() {
         ("tls: { self_signed: true, client_ca_file: c }\nfront_proxy: { ca_file: c, allowed_names: p }", &[]),
         ("database: { tls_ca_file: c }", &["database.tls_ca_file: has no effect"]),
         ("database: { tls_ca_file: c, url: 'postgres://h/d' }", &[]),
+        ("states: { routes: ['a=sqlite', 'b = s3'] }", &["states.routes: names the store s3"]),
+        ("s3: { bucket: b }", &["s3.bucket: has no access key"]),
+        ("s3: { bucket: b, access_key_id: a }", &["s3.access_key_id: has no secret"]),
+        ("s3: { bucket: b, access_key_id: a, secret_access_key_file: f }\nstates: { routes: ['*=s3'] }", &[]),
+        (
+            "s3: { bucket: b, access_key_id: a, secret_access_key: s, secret_access_key_file: f }",
+            &["s3.secret_access_key: contradicts"],
+        ),
+        ("s3: { endpoint: 'https://h' }", &["s3.endpoint: has no effect"]),
+        (
+            "s3: { bucket: b, access_key_id: a, secret_access_key: s, endpoint: 'http://h' }",
+            &["s3.endpoint: does not begin with https"],
+        ),
+        ("s3: { bucket: b, access_key_id: a, secret_access_key: s, endpoint: 'http://h', allow_http: true }", &[]),
         ("cluster: { context: c }", &["cluster.context: has no kubeconfig"]),
         ("cluster: { kubeconfig: k, in_cluster: on }", &["cluster.in_cluster: is on while"]),
     ];

@@ -12,6 +12,7 @@ mod listener;
 mod metrics;
 mod ready;
 mod routes;
+mod s3;
 mod states;
 mod tls;
 
@@ -66,7 +67,8 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
-    let states = states::open(&settings, &db, cluster.as_ref())?;
+    let s3 = s3::open(&settings.s3, &ready).await?;
+    let states = states::open(&settings, &db, cluster.as_ref(), s3)?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
 
     let tls = tls::configure(&settings, source.client_certificates())?;

@@ -7,7 +7,7 @@ use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
 use states::http::compat::Compat;
-use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store};
+use states::store::{ConfigMapStore, Reader, S3Store, SecretStore, SqlStore, Store};
 use states::{ForcedUnlock, States, Stores, Times, codec};
 
 use super::cluster::Cluster;
@@ -17,7 +17,12 @@ const MEMORY: usize = 8 << 20;
 const SEGMENT: std::ops::Range<usize> = (1 << 20)..(4 << 20);
 
 /// The engine over the stores that this server has.
-pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> Result<States> {
+pub(crate) fn open(
+    settings: &Settings,
+    db: &Db,
+    cluster: Option<&Cluster>,
+    s3: Option<Arc<S3Store>>,
+) -> Result<States> {
     let spool = settings.data_dir.join("spool");
     super::data_dir::private(&spool)?;
     let limits = codec::Limits {
@@ -26,7 +31,8 @@ pub(crate) fn open(settings: &Settings, db: &Db, cluster: Option<&Cluster>) -> R
         memory: MEMORY,
         segment: SEGMENT,
     };
-    let stores = stores(db, cluster, &Reader { limits: limits.clone(), spool: spool.clone() });
+    let mut stores = stores(db, cluster, &Reader { limits: limits.clone(), spool: spool.clone() });
+    stores.extend(s3.map(|s3| s3 as Arc<dyn Store>));
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
     let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
     let set = |time: Duration| (!time.is_zero()).then_some(time);

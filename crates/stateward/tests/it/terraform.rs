@@ -124,6 +124,32 @@ async fn every_store_carries_a_workspace_through_its_life() {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
     let map = maps.get("app").await.expect("the state is a ConfigMap");
     assert!(map.binary_data.unwrap()["tfstate"].0.starts_with(&[0x1f, 0x8b]), "gzip, as the original writes it");
+
+    let bucket = testbed::Weed::shared().expect("weed").create_bucket().expect("a bucket");
+    let (server, token) = beside_bucket(&bucket);
+    life(&client, &server, &token, "/state/team-a/app").await;
+    let (status, text) = answer(server.request("GET", "/readyz?verbose").bearer_auth(&token)).await;
+    assert!(status == 200 && text.contains("[+] s3 ok"), "{text}");
+    let kept = state(&server, &token, "/state/team-a/app").await;
+    drop(server);
+    let (other, token) = beside_bucket(&bucket);
+    assert_eq!(state(&other, &token, "/state/team-a/app").await, kept, "the state is in the bucket");
+}
+
+/// A server of its own that keeps all states in a bucket.
+fn beside_bucket(bucket: &str) -> (Server, String) {
+    let weed = testbed::Weed::shared().expect("weed");
+    let server = Start::new()
+        .tls()
+        .flag("--states-routes", "*=s3")
+        .flag("--s3-bucket", bucket)
+        .flag("--s3-endpoint", &weed.url())
+        .flag("--s3-allow-http", "true")
+        .flag("--s3-access-key-id", testbed::Weed::ACCESS_KEY_ID)
+        .variable("STATEWARD_S3_SECRET_ACCESS_KEY", testbed::Weed::SECRET_ACCESS_KEY)
+        .serve();
+    let token = server.first_token();
+    (server, token)
 }
 
 async fn state(server: &Server, token: &str, path: &str) -> Value {
