@@ -45,12 +45,11 @@ impl State {
     /// Compares two versions; left out, `to` is the current one and `from` the one before it.
     pub async fn diff(&self, from: Option<u64>, to: Option<u64>) -> Result<Differences, Error> {
         let newer = self.version_or_current(to).await?;
-        let older = match from {
-            Some(from) => self.version(from).await?,
-            None => {
-                let versions = self.versions().await?;
-                versions.into_iter().find(|version| version.number < newer.number).ok_or(Error::NoVersion)?
-            }
+        let older = if let Some(from) = from {
+            self.version(from).await?
+        } else {
+            let versions = self.versions().await?;
+            versions.into_iter().find(|version| version.number < newer.number).ok_or(Error::NoVersion)?
         };
         let (from, to) = (older.number, newer.number);
         let diff = self.inspect([older, newer], |[older, newer]| codec::diff(older, newer)).await?;

@@ -150,12 +150,17 @@ async fn unlock(states: &States, caller: &Caller, names: Names, request: Request
         body => Some(LockInfo::of_unlock(body).map_err(bad_lock_info)?.id),
     };
     let user = caller.identity().user.clone();
-    let (action, force) = match state.needs_force(id.as_deref(), &user).await.map_err(problem)? {
-        true => forced(states, &state)?,
-        false => (action(&state, "update"), Force::NotAsked),
-    };
+    let (action, force) = unlocking(states, &state, id.as_deref(), &user).await?;
     caller.act(action, async move { state.unlock(id.as_deref(), &user, force).await.map_err(problem) }).await?;
     Ok(StatusCode::OK.into_response())
+}
+
+/// What an UNLOCK must be allowed: to let go of the caller's own lock, or to break another's.
+async fn unlocking(states: &States, state: &State, id: Option<&str>, user: &str) -> Result<(Action, Force), Problem> {
+    if state.needs_force(id, user).await.map_err(problem)? {
+        return forced(states, state);
+    }
+    Ok((action(state, "update"), Force::NotAsked))
 }
 
 /// Breaking a lock is a permission of its own, which a server may switch off.

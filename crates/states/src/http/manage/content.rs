@@ -1,20 +1,19 @@
 //! What is in a state: what changed, its resources, its outputs. Values of attributes are never shown.
 
-use ::http::Uri;
-use access::http::{Caller, Problem};
-use axum::extract::{Path, State as Shared};
+use access::http::Problem;
 use axum::response::Response;
 use axum::routing::get;
 use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
-use super::super::{Names, action, outputs_allowed};
+use super::super::{action, outputs_allowed};
 use super::answer;
 use super::answers::{DiffAnswer, Items, OutputAnswer, Page, ResourceAnswer};
-use super::input::{CONTINUE, Input, LIMIT, bad_continue, limit, target};
+use super::asked::Asked;
+use super::input::{CONTINUE, Input, LIMIT, bad_continue, limit};
 use super::operation::{Answer, Operation, Route};
 use crate::codec;
-use crate::engine::{Differences, ResourcePage, ResourceQuery, States};
+use crate::engine::{Differences, ResourcePage, ResourceQuery};
 
 const DIFF: &[Input] = &[
     Input::number("from", "The older version; left out, the one before `to`"),
@@ -63,15 +62,10 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-async fn diff(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, mut query) = target(&states, names, &uri, DIFF)?;
+async fn diff(asked: Asked) -> Result<Response, Problem> {
+    let (state, mut query) = asked.state(DIFF)?;
     let (from, to) = (query.whole_number("from")?, query.whole_number("to")?);
-    caller.may(&action(&state, "get")).await?;
+    asked.caller.may(&action(&state, "get")).await?;
     let Differences { from, to, diff } = state.diff(from, to).await.map_err(problem)?;
     let codec::Diff { resources, outputs } = diff;
     let resources = resources.into_iter().map(Into::into).collect();
@@ -79,20 +73,15 @@ async fn diff(
     Ok(answer(DiffAnswer { from, to, resources, outputs }))
 }
 
-async fn resources(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, mut query) = target(&states, names, &uri, RESOURCES)?;
+async fn resources(asked: Asked) -> Result<Response, Problem> {
+    let (state, mut query) = asked.state(RESOURCES)?;
     let (search, limit) = (query.text("search"), limit(&mut query)?);
     // A page goes on in the version that the first one was of, so that nothing is shown twice or left out.
     let (version, skip) = match query.text("continue") {
         Some(token) => read_token(&token).map(|(version, skip)| (Some(version), skip)).ok_or_else(bad_continue)?,
         None => (None, 0),
     };
-    caller.may(&action(&state, "get")).await?;
+    asked.caller.may(&action(&state, "get")).await?;
     let page = state.resources(ResourceQuery { search, version, skip, limit }).await.map_err(problem)?;
     let ResourcePage { version, items, total } = page;
     let next = skip.saturating_add(u64::try_from(items.len()).unwrap_or(u64::MAX));
@@ -105,14 +94,9 @@ fn read_token(token: &str) -> Option<(u64, u64)> {
     version.parse().ok().zip(skip.parse().ok())
 }
 
-async fn outputs(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
-    let sensitive = outputs_allowed(&caller, &state).await?;
+async fn outputs(asked: Asked) -> Result<Response, Problem> {
+    let (state, _) = asked.state(&[])?;
+    let sensitive = outputs_allowed(&asked.caller, &state).await?;
     let outputs = state.output_list(sensitive).await.map_err(problem)?;
     Ok(answer(Items { items: outputs.into_iter().map(OutputAnswer::from).collect::<Vec<_>>() }))
 }

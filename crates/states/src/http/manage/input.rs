@@ -4,8 +4,6 @@ use ::http::{StatusCode, Uri};
 use access::http::{Fields, Parameters, Problem};
 use axum::extract::Request;
 
-use super::super::problem::bad_key;
-use crate::engine::{State, States};
 use crate::key::{BadKey, Key};
 
 /// A query parameter or a field of a JSON body.
@@ -59,27 +57,6 @@ pub(super) fn query(uri: &Uri, inputs: &[Input]) -> Result<Parameters, Problem> 
     Parameters::read(uri, &names(inputs))
 }
 
-/// The state of a path, in the store that the query may name, and the rest of the query.
-pub(super) fn target(
-    states: &States,
-    (namespace, name): (String, String),
-    uri: &Uri,
-    inputs: &[Input],
-) -> Result<(State, Parameters), Problem> {
-    let mut known = names(inputs);
-    known.push(STORE.name);
-    let mut query = Parameters::read(uri, &known)?;
-    let key = Key::new(namespace, name).map_err(bad_key)?;
-    let Some(wanted) = query.text(STORE.name) else { return Ok((states.at(key), query)) };
-    let stores = states.stores();
-    let Some(store) = stores.iter().find(|store| store.name() == wanted) else {
-        let known: Vec<&str> = stores.iter().map(|store| store.name()).collect();
-        let hint = format!("the stores of this server are {}", known.join(", "));
-        return Err(Problem::bad_request("the parameter 'store' names no store of this server", hint));
-    };
-    Ok((states.in_store(store.clone(), key), query))
-}
-
 /// The body of a request that takes a JSON object.
 pub(super) async fn fields(request: Request, inputs: &[Input]) -> Result<Fields, Problem> {
     Fields::read(request, &names(inputs)).await
@@ -124,6 +101,6 @@ pub(super) fn printable(field: &'static str, text: &str, longest: usize) -> Resu
     Ok(())
 }
 
-fn names(inputs: &[Input]) -> Vec<&'static str> {
+pub(super) fn names(inputs: &[Input]) -> Vec<&'static str> {
     inputs.iter().map(|input| input.name).collect()
 }

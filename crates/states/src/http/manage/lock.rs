@@ -1,20 +1,20 @@
 //! Locks taken and ended by people.
 
-use ::http::Uri;
-use access::http::{Caller, Problem};
-use axum::extract::{Path, Request, State as Shared};
+use access::http::Problem;
+use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{delete, put};
 use schemars::SchemaGenerator;
 use uuid::Uuid;
 
 use super::super::problem::problem;
-use super::super::{Names, action, change_verb, forced};
+use super::super::{action, change_verb, forced, unlocking};
 use super::answer;
 use super::answers::{LockAnswer, Unlocked};
-use super::input::{Input, fields, printable, target};
+use super::asked::Asked;
+use super::input::{Input, fields, printable};
 use super::operation::{Answer, Body, Operation, Route};
-use crate::engine::{self, Force, States};
+use crate::engine;
 use crate::lock_info::{ByPerson, LockInfo};
 
 const PATH: &str = "/api/states/{namespace}/{name}/lock";
@@ -50,21 +50,15 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-async fn lock(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
+async fn lock(asked: Asked, request: Request) -> Result<Response, Problem> {
+    let (state, _) = asked.state(&[])?;
     let mut fields = fields(request, LOCK).await?;
     let (reason, operation) = (fields.needed_text("reason")?, fields.text("operation")?);
     let operation = operation.unwrap_or_else(|| MANUAL.to_owned());
     printable("reason", &reason, LONGEST_REASON)?;
     printable("operation", &operation, LONGEST_OPERATION)?;
     let id = fields.text("id")?.unwrap_or_else(|| Uuid::new_v4().to_string());
-    let (user, path) = (caller.identity().user.clone(), state.key().to_string());
+    let (user, path) = (asked.user(), state.key().to_string());
     let made = ByPerson { id: &id, operation: &operation, reason: &reason, user: &user, path: &path };
     let info = LockInfo::by_person(&made).map_err(|_| {
         Problem::bad_request("the field 'id' is not an ID", "send a short text without control characters, or none")
@@ -76,24 +70,22 @@ async fn lock(
         let ours = lock.filter(|lock| lock.id == info.id).map(|lock| LockAnswer::of(&state, &lock));
         ours.ok_or_else(|| problem(crate::Error::ForceNeeded))
     };
-    Ok(answer(caller.act(action, take).await?))
+    Ok(answer(asked.caller.act(action, take).await?))
 }
 
-async fn unlock(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, mut query) = target(&states, names, &uri, UNLOCK)?;
-    let (id, force, user) = (query.text("ID"), query.flag("force")?, caller.identity().user.clone());
+async fn unlock(asked: Asked) -> Result<Response, Problem> {
+    let (state, mut query) = asked.state(UNLOCK)?;
+    let (id, force, user) = (query.text("ID"), query.flag("force")?, asked.user());
     if id.is_none() && !force {
         let hint = "send the ID of the lock, or force=true to break whatever lock is there";
         return Err(Problem::bad_request("the parameter 'ID' is missing", hint));
     }
-    let breaks = force || state.needs_force(id.as_deref(), &user).await.map_err(problem)?;
-    let (action, force) = if breaks { forced(&states, &state)? } else { (action(&state, "update"), Force::NotAsked) };
+    let (action, force) = if force {
+        forced(&asked.states, &state)?
+    } else {
+        unlocking(&asked.states, &state, id.as_deref(), &user).await?
+    };
     let unlock = async move { state.unlock(id.as_deref(), &user, force).await.map_err(problem) };
-    let unlocked = caller.act(action, unlock).await? == engine::Unlocked::Now;
+    let unlocked = asked.caller.act(action, unlock).await? == engine::Unlocked::Now;
     Ok(answer(Unlocked { unlocked }))
 }

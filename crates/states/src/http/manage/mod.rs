@@ -5,6 +5,7 @@
 //! its input by the same list that documents it, asks the caller's permission and hands the rest to the engine.
 
 mod answers;
+mod asked;
 mod content;
 mod input;
 mod list;

@@ -1,20 +1,20 @@
 //! One state: what is known of it, its end, its return, and its tombstone.
 
-use ::http::Uri;
-use access::http::{Caller, Problem};
-use axum::extract::{Path, Request, State as Shared};
+use access::http::Problem;
+use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{get, post};
 use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
-use super::super::{Names, action, change_verb};
+use super::super::{action, change_verb};
 use super::answer;
 use super::answers::StateAnswer;
-use super::input::{ID, Input, fields, printable, target};
+use super::asked::Asked;
+use super::input::{ID, Input, fields, printable};
 use super::operation::{Answer, Body, Operation, Route};
 use crate::Error;
-use crate::engine::{FoundState, State, States};
+use crate::engine::{FoundState, State};
 
 const PATH: &str = "/api/states/{namespace}/{name}";
 const STATE: Answer = Answer::Json(SchemaGenerator::subschema_for::<StateAnswer>);
@@ -74,57 +74,34 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-async fn show(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
-    caller.may(&action(&state, "get")).await?;
-    Ok(answer(shown(state).await?))
+async fn show(asked: Asked) -> Result<Response, Problem> {
+    Ok(answer(shown(asked.readable().await?).await?))
 }
 
-async fn remove(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, mut query) = target(&states, names, &uri, &[ID])?;
-    let (id, user) = (query.text(ID.name), caller.identity().user.clone());
+async fn remove(asked: Asked) -> Result<Response, Problem> {
+    let (state, mut query) = asked.state(&[ID])?;
+    let (id, user) = (query.text(ID.name), asked.user());
     let action = action(&state, "delete");
     let delete = async move {
         state.delete(id.as_deref(), &user).await.map_err(problem)?;
         shown(state).await
     };
-    Ok(answer(caller.act(action, delete).await?))
+    Ok(answer(asked.caller.act(action, delete).await?))
 }
 
-async fn restore(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, mut query) = target(&states, names, &uri, &[ID])?;
-    let (id, user) = (query.text(ID.name), caller.identity().user.clone());
+async fn restore(asked: Asked) -> Result<Response, Problem> {
+    let (state, mut query) = asked.state(&[ID])?;
+    let (id, user) = (query.text(ID.name), asked.user());
     let action = action(&state, change_verb(&state).await?);
     let restore = async move {
         state.restore(id.as_deref(), &user).await.map_err(problem)?;
         shown(state).await
     };
-    Ok(answer(caller.act(action, restore).await?))
+    Ok(answer(asked.caller.act(action, restore).await?))
 }
 
-async fn moved(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
+async fn moved(asked: Asked, request: Request) -> Result<Response, Problem> {
+    let (state, _) = asked.state(&[])?;
     let mut fields = fields(request, MOVED).await?;
     let (to, id) = (fields.needed_text("to")?, fields.needed_text("lock_id")?);
     printable("to", &to, LONGEST_PLACE)?;
@@ -134,13 +111,13 @@ async fn moved(
         let hint = "write the address without them";
         return Err(Problem::bad_request("the field 'to' has a user or a password in its address", hint));
     }
-    let user = caller.identity().user.clone();
+    let user = asked.user();
     let action = action(&state, "update");
     let leave = async move {
         state.leave_for(&to, &id, &user).await.map_err(problem)?;
         shown(state).await
     };
-    Ok(answer(caller.act(action, leave).await?))
+    Ok(answer(asked.caller.act(action, leave).await?))
 }
 
 async fn shown(state: State) -> Result<StateAnswer, Problem> {

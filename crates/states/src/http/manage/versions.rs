@@ -1,19 +1,19 @@
 //! The versions of a state: their list, their bytes, a new one, and the return to an old one.
 
-use ::http::Uri;
-use access::http::{Caller, Problem};
-use axum::extract::{Path, Request, State as Shared};
+use access::http::Problem;
+use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{get, post, put};
 use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
-use super::super::{Names, action, change_verb, download, receive};
+use super::super::{action, change_verb, download, receive};
 use super::answer;
 use super::answers::{Items, RolledBack, VersionAnswer, Written};
-use super::input::{ID, Input, fields, target};
+use super::asked::Asked;
+use super::input::{ID, Input, fields};
 use super::operation::{Answer, Body, Operation, Route};
-use crate::engine::{self, States};
+use crate::engine;
 use crate::{Error, Reading};
 
 const RAW: &str = "/api/states/{namespace}/{name}/raw";
@@ -74,14 +74,8 @@ pub(super) const ROUTES: &[Route] = &[
     ),
 ];
 
-async fn versions(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
-    caller.may(&action(&state, "get")).await?;
+async fn versions(asked: Asked) -> Result<Response, Problem> {
+    let state = asked.readable().await?;
     let versions = state.versions().await.map_err(problem)?;
     if versions.is_empty() {
         return Err(problem(Error::NotFound));
@@ -91,66 +85,41 @@ async fn versions(
     Ok(answer(Items { items: versions.iter().map(|version| VersionAnswer::of(version, current)).collect() }))
 }
 
-async fn old(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path((namespace, name, number)): Path<(String, String, String)>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, (namespace, name), &uri, &[])?;
-    let number = number.parse().map_err(|_| {
-        Problem::bad_request("the version in the path is not a whole number", "list the versions to see their numbers")
-    })?;
-    caller.may(&action(&state, "get")).await?;
+async fn old(asked: Asked) -> Result<Response, Problem> {
+    let number = asked.version()?;
+    let state = asked.readable().await?;
     download(state.read_version(number).await.map_err(problem)?).await
 }
 
-async fn current(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
-    caller.may(&action(&state, "get")).await?;
+async fn current(asked: Asked) -> Result<Response, Problem> {
+    let state = asked.readable().await?;
     let reading: Option<Reading> = state.read().await.map_err(problem)?;
     download(reading.ok_or_else(|| problem(Error::NotFound))?).await
 }
 
-async fn write(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (state, mut query) = target(&states, names, &uri, &[ID])?;
-    let (id, user) = (query.text(ID.name), caller.identity().user.clone());
+async fn write(asked: Asked, request: Request) -> Result<Response, Problem> {
+    let (state, mut query) = asked.state(&[ID])?;
+    let (id, user) = (query.text(ID.name), asked.user());
     let action = action(&state, change_verb(&state).await?);
+    let states = asked.states.clone();
     let write = async move {
         let received = receive::receive(request, states.settings()).await?;
         state.write(received, id.as_deref(), &user).await.map_err(problem)
     };
-    let version = match caller.act(action, Box::pin(write)).await? {
+    let version = match asked.caller.act(action, Box::pin(write)).await? {
         engine::Written::Version(number) => Some(number),
         engine::Written::Same => None,
     };
     Ok(answer(Written { version }))
 }
 
-async fn rollback(
-    Shared(states): Shared<States>,
-    caller: Caller,
-    Path(names): Path<Names>,
-    uri: Uri,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (state, _) = target(&states, names, &uri, &[])?;
+async fn rollback(asked: Asked, request: Request) -> Result<Response, Problem> {
+    let (state, _) = asked.state(&[])?;
     let mut fields = fields(request, ROLLBACK).await?;
     let (version, id) = (fields.needed_number("version")?, fields.text("lock_id")?);
-    let user = caller.identity().user.clone();
+    let user = asked.user();
     let action = action(&state, "update");
     let rollback = async move { state.rollback(version, id.as_deref(), &user).await.map_err(problem) };
-    let engine::RolledBack { version, serial } = caller.act(action, Box::pin(rollback)).await?;
+    let engine::RolledBack { version, serial } = asked.caller.act(action, Box::pin(rollback)).await?;
     Ok(answer(RolledBack { version, serial }))
 }
