@@ -3,4 +3,5 @@
 mod again;
 mod cluster;
 mod elsewhere;
+mod s3;
 mod stores;

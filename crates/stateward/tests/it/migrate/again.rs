@@ -1,8 +1,12 @@
 //! An end at any step, as by `kill -9`, and then again.
 
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::compat::beside_cluster;
 use crate::run::Run;
-use crate::server::Start;
+use crate::server::{PATIENCE, Start};
 use crate::state_commands::{Person, a_state, file_with, lock_of};
 
 /// The steps of a migration, as the binary names them.
@@ -76,6 +80,46 @@ async fn a_migration_from_another_server_that_was_killed_ends_well_the_second_ti
         assert_eq!(here.ok(&["pull", &state]), a_state(2, "two"), "{step}");
         assert_eq!(lock_of(&here, &state), None, "{step}");
     }
+}
+
+#[tokio::test]
+async fn a_migration_that_is_killed_in_the_middle_of_the_write_ends_well_the_second_time() {
+    // The server waits in the middle of the write, so that there is something to kill.
+    let server = Start::new().variable("STATEWARD_FAILPOINTS", "states.upload_named=delay(3000)").serve();
+    let me = Person::first(&server);
+    let state = testbed::states::generate(3000, testbed::seed("killed"), &testbed::states::Options::default());
+    let state = String::from_utf8(state).unwrap();
+    let file = file_with(&state);
+    let migrate = ["migrate", "team-a/app", "--from", &file];
+    let mut child = me.spawn(&migrate);
+    testbed::eventually(PATIENCE, || async { lock_of(&me, "team-a/app").is_some() }).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(lock_of(&me, "team-a/app").is_some(), "nobody else gets in between");
+    me.fails(8, "migration", &["push", "team-a/app", &file_with(&a_state(1, "one"))]);
+    let out = me.ok(&migrate);
+    assert!(out.contains("copied") || out.contains("already there"), "{out}");
+    assert!(me.ok(&["pull", "team-a/app"]) == state);
+    assert_eq!(lock_of(&me, "team-a/app"), None);
+}
+
+#[tokio::test]
+async fn an_interrupted_migration_releases_both_sides() {
+    let (old, new) = (Start::new().serve(), Start::new().serve());
+    let (there, here) = (Person::first(&old), Person::first(&new));
+    there.ok(&["push", "team-x/app", &file_with(&a_state(1, "one"))]);
+    let address = format!("{}/state/team-x/app", old.url);
+    let mut command = here.command(&["migrate", "team-a/app", "--from", &address]);
+    command.env("TF_HTTP_USERNAME", "x").env("TF_HTTP_PASSWORD", &there.token);
+    command.env("STATEWARD_FAILPOINTS", "migrate.both_locked=delay(2000)").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    testbed::eventually(PATIENCE, || async { lock_of(&here, "team-a/app").is_some() }).await;
+    assert!(lock_of(&there, "team-x/app").is_some());
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!((lock_of(&here, "team-a/app"), lock_of(&there, "team-x/app")), (None, None));
+    here.fails(3, "", &["pull", "team-a/app"]);
+    assert_eq!(there.ok(&["pull", "team-x/app"]), a_state(1, "one"));
 }
 
 /// Runs it until it dies at this step.

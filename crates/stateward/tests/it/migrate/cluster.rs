@@ -56,7 +56,7 @@ async fn the_kubernetes_backend_is_locked_by_its_lease_and_copied() {
         "{}resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n}}\n",
         resource("one", "")
     ));
-    let mut applying = workspace.command(&["apply", "-auto-approve"]).spawn().unwrap();
+    let mut applying = workspace.spawn(&["apply", "-auto-approve"]);
     testbed::eventually(PATIENCE, || async { begun.exists() }).await;
     me.fails(8, "OperationTypeApply", &migrate);
     fs::write(&gate, "").unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -47,6 +47,10 @@ impl Workspace {
         command
     }
 
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     #[track_caller]
     pub fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -85,7 +89,7 @@ async fn a_file_of_the_local_backend_is_locked_and_copied() {
         "{}resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n}}\n",
         resource("one", "")
     ));
-    let mut applying = workspace.command(&["apply", "-auto-approve"]).spawn().unwrap();
+    let mut applying = workspace.spawn(&["apply", "-auto-approve"]);
     testbed::eventually(PATIENCE, || async { begun.exists() }).await;
     me.fails(8, "OperationTypeApply", &["migrate", STATE, "--from", path]);
     fs::write(&gate, "").unwrap();
