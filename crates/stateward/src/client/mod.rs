@@ -153,12 +153,20 @@ impl Client {
         }
     }
 
+    /// Reads what a request without a body is answered, with every value as it was written.
+    pub async fn get_exactly<T: DeserializeOwned>(&self, path: &[&str], query: Query<'_>) -> Result<T, Failure> {
+        let body = self.accepted(self.request(Method::GET, path, query)?).await?;
+        serde_json::from_slice(&body).map_err(|_| self.not_understood())
+    }
+
     /// Reads an answer into a type; one that does not fit is the server's fault.
     pub fn read<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
-        T::deserialize(answer).map_err(|_| {
-            let message = format!("the answer of {} is not one that this version understands", self.server);
-            Failure::new(Exit::Failed, message, "compare `stateward version` with the version of the server")
-        })
+        T::deserialize(answer).map_err(|_| self.not_understood())
+    }
+
+    fn not_understood(&self) -> Failure {
+        let message = format!("the answer of {} is not one that this version understands", self.server);
+        Failure::new(Exit::Failed, message, "compare `stateward version` with the version of the server")
     }
 
     fn request(&self, method: Method, path: &[&str], query: Query<'_>) -> Result<RequestBuilder, Failure> {
@@ -183,19 +191,23 @@ impl Client {
     }
 
     async fn answer(&self, request: RequestBuilder) -> Result<Value, Failure> {
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        let status = response.status();
-        if !status.is_success() {
-            return Err(self.refused(response).await);
-        }
-        let body = self.body(response).await?;
-        if status == StatusCode::NO_CONTENT || body.is_empty() {
+        let body = self.accepted(request).await?;
+        if body.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&body).map_err(|_| {
             let message = format!("the answer of {} is not JSON", self.server);
             Failure::new(Exit::Failed, message, "check that --server is the address of stateward")
         })
+    }
+
+    /// The body of an answer that is a success.
+    async fn accepted(&self, request: RequestBuilder) -> Result<Vec<u8>, Failure> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        self.body(response).await
     }
 
     /// What an answer that is no success says.

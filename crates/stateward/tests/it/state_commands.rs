@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::process::scratch;
+use testbed::states::Options;
 
 use crate::run::{Run, stateward};
 use crate::server::{PATIENCE, Server, Start, answer, status};
@@ -98,6 +99,10 @@ pub(crate) fn a_state(serial: u64, value: &str) -> String {
       "value": "{value}",
       "type": "string"
     }},
+    "price": {{
+      "value": [12345678901234567890123, 1.50],
+      "type": ["tuple", ["number", "number"]]
+    }},
     "secret": {{
       "value": "canary-{value}",
       "type": "string",
@@ -185,10 +190,21 @@ fn what_is_pushed_comes_back_byte_for_byte_and_is_shown() {
     assert_eq!(yaml, list);
 
     let shown = me.ok(&["show", STATE, "--resources"]);
-    for expected in ["3f1b2c4d", "\"two\"", "terraform_data.it", "i-two", "nobody", "2 of 2 kept"] {
+    for expected in [
+        "3f1b2c4d",
+        "\"two\"",
+        "terraform_data.it",
+        "i-two",
+        "nobody",
+        "2 of 2 kept",
+        "12345678901234567890123",
+        "1.50",
+    ] {
         assert!(shown.contains(expected), "no {expected} in {shown}");
     }
     assert!(!me.ok(&["show", STATE]).contains("RESOURCE"));
+    let exact = me.ok(&["show", STATE, "-o", "json"]);
+    assert!(exact.contains("12345678901234567890123") && exact.contains("1.50"), "{exact}");
     let whole = me.json(&["show", STATE, "--resources", "nothing like it"]);
     assert_eq!((&whole["resources"], &whole["outputs"][0]["name"]), (&json!([]), &json!("open")));
     let versions = me.json(&["versions", STATE]);
@@ -357,7 +373,7 @@ async fn an_interrupted_push_releases_its_lock() {
     let server = Start::new().variable("STATEWARD_FAILPOINTS", "states.upload_named=delay(3000)").serve();
     let me = Person::first(&server);
     for signal in [Signal::INT, Signal::TERM] {
-        let file = file_with(&String::from_utf8(testbed::states::generate(3000, 1, &Default::default())).unwrap());
+        let file = file_with(&String::from_utf8(testbed::states::generate(3000, 1, &Options::default())).unwrap());
         let child = me.spawn(&["push", STATE, &file]);
         testbed::eventually(PATIENCE, || async { lock_of(&me, STATE).is_some() }).await;
         kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
@@ -377,7 +393,7 @@ async fn large_states_pass_through_little_memory() {
     let directory = scratch("large").unwrap();
     let (file, back) = (directory.join("state"), directory.join("back"));
     let resources = (megabytes << 20) / testbed::states::RESOURCE_BYTES;
-    let mut state = testbed::states::stream(resources, testbed::seed("large"), &Default::default());
+    let mut state = testbed::states::stream(resources, testbed::seed("large"), &Options::default());
     std::io::copy(&mut state, &mut fs::File::create(&file).unwrap()).unwrap();
     let limit = 64 << 10;
     let pushed = peak(me.spawn(&["push", STATE, file.to_str().unwrap(), "--timeout", "5m"])).await;

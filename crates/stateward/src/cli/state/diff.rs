@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use clap::Args;
-use http::Method;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::target::Target;
 use crate::cli::failure::Differences;
@@ -33,7 +32,7 @@ pub struct Diff {
     exit_code: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Answer {
     from: u64,
     to: u64,
@@ -41,7 +40,7 @@ struct Answer {
     outputs: Vec<Output>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Change {
     Added,
@@ -49,21 +48,23 @@ enum Change {
     Removed,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Resource {
     address: String,
     change: Change,
     paths: Option<Vec<String>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Output {
     name: String,
     change: Change,
     #[serde(default)]
     sensitive: bool,
-    before: Option<Value>,
-    after: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Box<RawValue>>,
 }
 
 /// Whether escape sequences for colours are written.
@@ -78,11 +79,10 @@ impl Diff {
         let target = &self.target;
         let (from, to) = (self.from.map(|number| number.to_string()), self.to.map(|number| number.to_string()));
         let query = [target.store_query(), ("from", from.as_deref()), ("to", to.as_deref())];
-        let answer = client.ask(Method::GET, &target.path(&["diff"]), &query).await?;
-        let diff: Answer = client.read(&answer)?;
+        let diff: Answer = client.get_exactly(&target.path(&["diff"]), &query).await?;
         let plain = environment.non_empty("NO_COLOR").is_some() || !std::io::stdout().is_terminal();
         let colour = if plain { Colour::Off } else { Colour::On };
-        output::show(format, &answer, || text(&diff, colour))?;
+        output::show_exactly(format, &diff, || text(&diff, colour))?;
         if self.exit_code && !(diff.resources.is_empty() && diff.outputs.is_empty()) {
             return Err(Differences.into());
         }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn example() -> Answer {
-        serde_json::from_value(json!({
+        let answer = json!({
             "from": 1, "to": 3,
             "resources": [
                 {"address": "a.b[0]", "change": "changed", "paths": ["tags.Name"]},
@@ -143,14 +143,14 @@ mod tests {
                 {"name": "open", "change": "changed", "sensitive": false, "before": "x\u{1b}[2J", "after": 2},
                 {"name": "secret", "change": "added", "sensitive": true},
             ],
-        }))
-        .unwrap()
+        });
+        serde_json::from_str(&answer.to_string().replace(r#""after":2"#, r#""after":1.50"#)).unwrap()
     }
 
     #[test]
     fn every_change_has_its_line_and_no_value_drives_the_terminal() {
         let shown = text(&example(), Colour::Off);
-        let expected = "version 1 to 3\n  ~ a.b[0]\n      tags.Name\n  - a.c\n  ~ output open: \"x\\u001b[2J\" -> 2\n  \
+        let expected = "version 1 to 3\n  ~ a.b[0]\n      tags.Name\n  - a.c\n  ~ output open: \"x\\u001b[2J\" -> 1.50\n  \
                         + output secret (sensitive)\n";
         assert_eq!(shown, expected);
         assert!(text(&example(), Colour::On).contains("\u{1b}[31m  - a.c\u{1b}[0m\n"));

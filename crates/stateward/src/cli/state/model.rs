@@ -60,9 +60,11 @@ pub struct Lock {
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Version {
-    pub version: u64,
+    #[serde(rename = "version")]
+    pub number: u64,
     pub serial: Option<String>,
-    pub terraform_version: Option<String>,
+    #[serde(rename = "terraform_version")]
+    pub written_with: Option<String>,
     pub size: Option<u64>,
     pub sha256: Option<String>,
     pub written_at: Option<String>,

@@ -51,13 +51,12 @@ impl Push {
         let target = &self.target;
         let name = self.file.display().to_string();
         let spooled = Spooled::read(&name, open(&self.file).await?, environment).await?;
-        let written = match &self.lock_id {
-            Some(id) => self.write(client, &spooled, id).await?,
-            None => {
-                let id = uuid::Uuid::new_v4().to_string();
-                let info = held::lock_info(&id, "state-push", "stateward state push", environment);
-                with_lock(client, target, &info, async |id| self.write(client, &spooled, id).await).await?
-            }
+        let written = if let Some(id) = &self.lock_id {
+            self.write(client, &spooled, id).await?
+        } else {
+            let id = uuid::Uuid::new_v4().to_string();
+            let info = held::lock_info(&id, "state-push", "stateward state push", environment);
+            with_lock(client, target, &info, async |id| self.write(client, &spooled, id).await).await?
         };
         let facts = &spooled.facts;
         let data = json!({

@@ -2,8 +2,9 @@
 
 use clap::Args;
 use http::Method;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::model::{self, Items, State};
 use super::pages;
@@ -22,12 +23,27 @@ pub struct Show {
     resources: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// An output with its type and value as the state has them.
+#[derive(Deserialize, Serialize)]
 struct Output {
     name: String,
-    value: Option<Value>,
+    #[serde(rename = "type")]
+    kind: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Box<RawValue>>,
     #[serde(default)]
     sensitive: bool,
+}
+
+/// What programs get.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    state: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs: Option<Vec<Output>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<Vec<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -42,7 +58,7 @@ struct Resource {
 impl Show {
     pub async fn run(self, client: &Client, format: Format) -> anyhow::Result<()> {
         let target = &self.target;
-        let mut answer = client.ask(Method::GET, &target.path(&[]), &[target.store_query()]).await?;
+        let answer = client.ask(Method::GET, &target.path(&[]), &[target.store_query()]).await?;
         let state: State = client.read(&answer)?;
         let readable = state.version.is_some() && state.deleted.is_none() && state.moved.is_none();
         let outputs = if readable { outputs(client, target).await? } else { None };
@@ -50,20 +66,16 @@ impl Show {
             Some(search) if readable => Some(resources(client, target, search).await?),
             _ => None,
         };
-        let shown: Vec<Output> = outputs.iter().flatten().map(|item| client.read(item)).collect::<Result<_, _>>()?;
         let listed: Vec<Resource> =
             resources.iter().flatten().map(|item| client.read(item)).collect::<Result<_, _>>()?;
-        if let Some(facts) = answer.as_object_mut() {
-            let lists = [("outputs", outputs), ("resources", resources)];
-            facts.extend(lists.into_iter().filter_map(|(name, list)| Some((name.to_owned(), list?.into()))));
-        }
-        output::show(format, &answer, || {
+        let shown = Shown { state: answer, outputs, resources };
+        output::show_exactly(format, &shown, || {
             let mut text = facts(&state);
-            if !shown.is_empty() {
-                let rows: Vec<Vec<String>> = shown.iter().map(output_row).collect();
-                text.push_str(&format!("\n{}", output::table(&["OUTPUT", "VALUE"], &rows)));
+            let outputs: Vec<Vec<String>> = shown.outputs.iter().flatten().map(output_row).collect();
+            if !outputs.is_empty() {
+                text.push_str(&format!("\n{}", output::table(&["OUTPUT", "VALUE"], &outputs)));
             }
-            if self.resources.is_some() && readable {
+            if shown.resources.is_some() {
                 let rows: Vec<Vec<String>> = listed.iter().map(resource_row).collect();
                 text.push_str(&format!("\n{}", output::table(&["RESOURCE", "TYPE", "PROVIDER", "ID"], &rows)));
             }
@@ -73,9 +85,9 @@ impl Show {
 }
 
 /// The outputs; `None` where the caller may not see them or the client encrypted them.
-async fn outputs(client: &Client, target: &Target) -> Result<Option<Vec<Value>>, Failure> {
-    match client.ask(Method::GET, &target.path(&["outputs"]), &[target.store_query()]).await {
-        Ok(answer) => Ok(Some(client.read::<Items<Value>>(&answer)?.items)),
+async fn outputs(client: &Client, target: &Target) -> Result<Option<Vec<Output>>, Failure> {
+    match client.get_exactly::<Items<Output>>(&target.path(&["outputs"]), &[target.store_query()]).await {
+        Ok(list) => Ok(Some(list.items)),
         Err(failure) if matches!(failure.exit, Exit::Denied | Exit::Conflict) => {
             output::talk(format_args!("outputs are not shown: {failure}"));
             Ok(None)
@@ -150,5 +162,6 @@ fn facts(state: &State) -> String {
         let (at, by) = (model::cell(moved.at.as_ref()), model::cell(moved.by.as_ref()));
         lines.push(("Moved to", format!("{}, {at} by {by}", moved.to)));
     }
-    lines.iter().map(|(name, value)| format!("{:<14}{}\n", format!("{name}:"), plain(value))).collect()
+    let line = |(name, value): &(&str, String)| format!("{:<14}{}\n", format!("{name}:"), plain(value));
+    lines.iter().map(line).collect::<Vec<_>>().concat()
 }

@@ -82,7 +82,7 @@ fn restored(received: &Mutex<Received>, index: usize) -> anyhow::Result<Bytes> {
 
 /// Digits as the server shows a hash.
 pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn bad(from: &str, fault: &BadState) -> Failure {

@@ -29,9 +29,9 @@ impl Versions {
 fn row(version: &Version) -> Vec<String> {
     let current = if version.current { " (current)" } else { "" };
     vec![
-        format!("{}{current}", version.version),
+        format!("{}{current}", version.number),
         model::cell(version.serial.as_ref()),
-        model::cell(version.terraform_version.as_ref()),
+        model::cell(version.written_with.as_ref()),
         model::size(version.size),
         model::cell(version.written_at.as_ref()),
         model::cell(version.written_by.as_ref()),

@@ -104,8 +104,8 @@ async fn a_state_in_several_secrets_is_put_together() {
     let workspace = kubernetes(Path::new("/usr/local/bin/terraform"), &namespace, kubeconfig);
     // Hexadecimal digits compress to half; the resource has them as its input and its output.
     let mut random = fastrand::Rng::with_seed(testbed::seed("parts"));
-    let large: String = (0..60_000).map(|_| format!("{:032x}", random.u128(..))).collect();
-    fs::write(workspace.directory.join("large"), large).unwrap();
+    let large: Vec<String> = (0..60_000).map(|_| format!("{:032x}", random.u128(..))).collect();
+    fs::write(workspace.directory.join("large"), large.concat()).unwrap();
     workspace.configure("resource \"terraform_data\" \"it\" {\n  input = file(\"large\")\n}\n");
     workspace.ok(&["apply", "-auto-approve"]);
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), &namespace);

@@ -238,13 +238,13 @@ fn answer_as_gitlab(kept: &mut Gitlab, parts: &axum::http::request::Parts, body:
     kept.seen.push(format!("{} {}", parts.method, parts.uri));
     let id = parts.uri.query().and_then(|query| query.strip_prefix("ID="));
     match (parts.method.as_str(), parts.uri.path().ends_with("/lock")) {
-        ("POST", true) => match &kept.lock {
-            Some(held) => (StatusCode::CONFLICT, held.to_string()).into_response(),
-            None => {
-                kept.lock = Some(serde_json::from_str(&body).unwrap());
-                StatusCode::OK.into_response()
+        ("POST", true) => {
+            if let Some(held) = &kept.lock {
+                return (StatusCode::CONFLICT, held.to_string()).into_response();
             }
-        },
+            kept.lock = Some(serde_json::from_str(&body).unwrap());
+            StatusCode::OK.into_response()
+        }
         // Its own unlock compares the IDs; that of others does not, so a client must not rely on it.
         ("DELETE", true) => {
             kept.lock = None;

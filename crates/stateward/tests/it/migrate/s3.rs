@@ -8,7 +8,7 @@ use testbed::process::scratch;
 use super::elsewhere::{Workspace, resource};
 use crate::run::Run;
 use crate::server::{PATIENCE, Start};
-use crate::state_commands::{Person, lock_of};
+use crate::state_commands::{Person, a_state, file_with, lock_of};
 
 const STATE: &str = "team-a/app";
 
@@ -84,4 +84,38 @@ async fn an_object_of_the_s3_backend_is_locked_beside_it_and_copied() {
     let copied: serde_json::Value = serde_json::from_str(&me.ok(&["pull", STATE])).unwrap();
     assert_eq!(copied, pulled);
     me.fails(2, "no AWS profile", &[&migrate[..], &["--s3-profile", "none"]].concat());
+}
+
+#[tokio::test]
+async fn a_namespace_moves_into_the_bucket_of_the_server() {
+    let weed = Weed::shared().expect("weed");
+    let bucket = weed.create_bucket().expect("a bucket");
+    let start = |start: Start| {
+        start
+            .flag("--s3-bucket", &bucket)
+            .flag("--s3-endpoint", weed.url())
+            .flag("--s3-allow-http", "true")
+            .flag("--s3-access-key-id", Weed::ACCESS_KEY_ID)
+            .variable("STATEWARD_S3_SECRET_ACCESS_KEY", Weed::SECRET_ACCESS_KEY)
+    };
+    let server = start(Start::new()).serve();
+    let me = Person::first(&server);
+    for name in ["one", "two"] {
+        me.ok(&["push", &format!("team-a/{name}"), &file_with(&a_state(1, name))]);
+    }
+    me.ok(&["push", "team-b/stays", &file_with(&a_state(1, "stays"))]);
+    let out = me.ok(&["migrate", "-n", "team-a", "--from-store", "sqlite", "--to-store", "s3"]);
+    assert_eq!(out.matches(" copied ").count(), 2, "{out}");
+    for name in ["one", "two"] {
+        let state = format!("team-a/{name}");
+        assert_eq!(me.ok(&["pull", &state, "--store", "s3"]), a_state(1, name));
+        me.fails(5, "in the store s3", &["pull", &state]);
+    }
+    assert_eq!(me.ok(&["pull", "team-b/stays"]), a_state(1, "stays"));
+    // With the route that a move is followed by, the same names are found in the new store.
+    let (data, token) = (server.data.clone(), me.token.clone());
+    drop(server);
+    let server = start(Start::on(data)).flag("--states-routes", "team-a=s3").serve();
+    let me = Person::new(&server, &token);
+    assert_eq!(me.ok(&["pull", "team-a/one"]), a_state(1, "one"));
 }

@@ -89,7 +89,7 @@ impl Side for ConfigMapSide {
 }
 
 impl Source for ConfigMapSide {
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(async {
             let bytes = self.get("read").await?.binary_data.and_then(|mut data| data.remove("tfstate"));
             let bytes = bytes.ok_or_else(|| {

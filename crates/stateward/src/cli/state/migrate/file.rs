@@ -84,7 +84,7 @@ impl Side for FileSide<'_> {
 }
 
 impl Source for FileSide<'_> {
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(async {
             let file = self.opened()?;
             Ok(pieces(file))
@@ -109,7 +109,7 @@ fn pieces(file: Arc<File>) -> Pieces {
 }
 
 impl Destination for FileSide<'_> {
-    fn existing<'a>(&'a mut self) -> Doing<'a, Option<Existing>> {
+    fn existing(&mut self) -> Doing<'_, Option<Existing>> {
         Box::pin(async {
             if !self.path.exists() {
                 return Ok(None);
@@ -123,7 +123,7 @@ impl Destination for FileSide<'_> {
         Box::pin(write_file(&self.path, pieces))
     }
 
-    fn read_back<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn read_back(&mut self) -> Doing<'_, Pieces> {
         Box::pin(push::open(&self.path))
     }
 }

@@ -57,21 +57,21 @@ pub enum Style {
 #[command(next_help_heading = "S3")]
 pub struct S3Flags {
     /// Address of the S3 service, if not that of AWS [env: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL]
-    #[arg(long, value_name = "URL")]
-    pub s3_endpoint: Option<String>,
+    #[arg(long = "s3-endpoint", value_name = "URL")]
+    pub endpoint: Option<String>,
     /// Region of the bucket [env: AWS_REGION, AWS_DEFAULT_REGION]
-    #[arg(long, value_name = "REGION")]
-    pub s3_region: Option<String>,
+    #[arg(long = "s3-region", value_name = "REGION")]
+    pub region: Option<String>,
     /// Access key [env: AWS_ACCESS_KEY_ID]
-    #[arg(long, value_name = "ID", requires = "s3_secret_key")]
-    pub s3_access_key: Option<String>,
+    #[arg(long = "s3-access-key", value_name = "ID", requires = "secret_key")]
+    pub access_key: Option<String>,
     /// Secret key; others on this machine can see it, so prefer the variable or a profile [env: AWS_SECRET_ACCESS_KEY]
-    #[arg(long, value_name = "KEY", requires = "s3_access_key",
+    #[arg(long = "s3-secret-key", value_name = "KEY", requires = "access_key",
           value_parser = |text: &str| Ok::<_, Infallible>(Secret::new(text)))]
-    pub s3_secret_key: Option<Secret>,
+    pub secret_key: Option<Secret>,
     /// Profile of ~/.aws/credentials and ~/.aws/config [env: AWS_PROFILE]
-    #[arg(long, value_name = "NAME")]
-    pub s3_profile: Option<String>,
+    #[arg(long = "s3-profile", value_name = "NAME")]
+    pub profile: Option<String>,
 }
 
 /// Which cluster `kubernetes://` and `configmap://` are about.

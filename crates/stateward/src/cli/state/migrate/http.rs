@@ -256,11 +256,11 @@ fn told(body: &[u8]) -> String {
 }
 
 impl Source for HttpSide<'_> {
-    fn moved<'a>(&'a mut self) -> Doing<'a, Option<String>> {
+    fn moved(&mut self) -> Doing<'_, Option<String>> {
         Box::pin(async { Ok(self.facts().await?.and_then(|state| state.moved).map(|moved| moved.to)) })
     }
 
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(async {
             let missing =
                 || Failure::new(Exit::NotFound, format!("there is no state at {}", self.place()), "check the address");
@@ -285,7 +285,7 @@ impl Source for HttpSide<'_> {
 }
 
 impl Destination for HttpSide<'_> {
-    fn existing<'a>(&'a mut self) -> Doing<'a, Option<Existing>> {
+    fn existing(&mut self) -> Doing<'_, Option<Existing>> {
         Box::pin(async {
             let Some(pieces) = self.get().await? else { return Ok(None) };
             Ok(Some(Existing::of(&Spooled::read(&self.place(), pieces, self.environment).await?)))
@@ -304,14 +304,14 @@ impl Destination for HttpSide<'_> {
                 response = sending => response.map_err(|error| self.unreachable(&error))?,
                 () = idle.over() => return Err(silent(&self.place(), self.timeout).into()),
             };
-            match response.status().is_success() {
-                true => Ok(()),
-                false => Err(self.refused("write", response).await.into()),
+            if response.status().is_success() {
+                return Ok(());
             }
+            Err(self.refused("write", response).await.into())
         })
     }
 
-    fn read_back<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn read_back(&mut self) -> Doing<'_, Pieces> {
         Source::open(self)
     }
 }

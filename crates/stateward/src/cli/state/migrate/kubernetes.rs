@@ -89,9 +89,10 @@ impl Side for KubernetesSide {
             lease.spec.get_or_insert_with(LeaseSpec::default).holder_identity = Some(id(info).to_owned());
             lease.metadata.annotations.get_or_insert_default().insert(LOCK_INFO.to_owned(), info.to_string());
             // Both are refused with 409 if another was faster: the one by its name, the other by its resourceVersion.
-            let written = match is_new {
-                true => leases.create(&PostParams::default(), &lease).await,
-                false => leases.replace(&self.lease(), &PostParams::default(), &lease).await,
+            let written = if is_new {
+                leases.create(&PostParams::default(), &lease).await
+            } else {
+                leases.replace(&self.lease(), &PostParams::default(), &lease).await
             };
             written.map_err(wrong)?;
             Ok(Locking::Locked)
@@ -115,7 +116,7 @@ impl Side for KubernetesSide {
 }
 
 impl Source for KubernetesSide {
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(async {
             let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
             let (base, place) = (self.secret(), self.place());

@@ -34,7 +34,7 @@ impl S3Side {
         timeout: Duration,
     ) -> Result<S3Side, Failure> {
         let variable = |names: &[&str]| names.iter().find_map(|name| environment.non_empty(name)).map(str::to_owned);
-        let profile = Profile::read(flags.s3_profile.as_deref(), environment)?;
+        let profile = Profile::read(flags.profile.as_deref(), environment)?;
         let from_profile = |name: &str| profile.get(name).map(str::to_owned);
         let key = Path::parse(key.trim_start_matches('/')).map_err(|_| {
             Failure::usage(
@@ -42,9 +42,9 @@ impl S3Side {
                 "write s3://BUCKET/path/to/terraform.tfstate",
             )
         })?;
-        let endpoint = flags.s3_endpoint.clone().or_else(|| variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
+        let endpoint = flags.endpoint.clone().or_else(|| variable(&["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]));
         let endpoint = endpoint.or_else(|| from_profile("endpoint_url"));
-        let region = flags.s3_region.clone().or_else(|| variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
+        let region = flags.region.clone().or_else(|| variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]));
         let region = region.or_else(|| from_profile("region")).unwrap_or_else(|| "us-east-1".to_owned());
         let retry = RetryConfig { backoff: BackoffConfig::default(), max_retries: 3, retry_timeout: timeout };
         let options = ClientOptions::new().with_connect_timeout(timeout).with_timeout_disabled();
@@ -58,12 +58,12 @@ impl S3Side {
             builder = builder.with_endpoint(endpoint).with_virtual_hosted_style_request(false);
         }
         // A profile that was named counts for more than variables; keys are taken from one place, never mixed.
-        let own = flags.s3_access_key.clone().zip(flags.s3_secret_key.as_ref().map(|key| key.expose().to_owned()));
+        let own = flags.access_key.clone().zip(flags.secret_key.as_ref().map(|key| key.expose().to_owned()));
         let named = from_profile("aws_access_key_id").zip(from_profile("aws_secret_access_key"));
         let set = variable(&["AWS_ACCESS_KEY_ID"]).zip(variable(&["AWS_SECRET_ACCESS_KEY"]));
         let (keys, token) = match (own, named, set) {
             (Some(own), _, _) => (Some(own), None),
-            (None, Some(named), _) if flags.s3_profile.is_some() => (Some(named), from_profile("aws_session_token")),
+            (None, Some(named), _) if flags.profile.is_some() => (Some(named), from_profile("aws_session_token")),
             (None, _, Some(set)) => (Some(set), variable(&["AWS_SESSION_TOKEN"])),
             (None, named, None) => (named, from_profile("aws_session_token")),
         };
@@ -134,7 +134,7 @@ impl Side for S3Side {
 }
 
 impl Source for S3Side {
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(async {
             let place = self.place();
             let found = self.store.get(&self.key).await.map_err(|error| failure("read", &place, &error))?;

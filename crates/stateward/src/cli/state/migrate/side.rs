@@ -33,12 +33,12 @@ pub trait Side: Send {
 /// Where a state comes from.
 pub trait Source: Side {
     /// Where an earlier run has moved it, if it did.
-    fn moved<'a>(&'a mut self) -> Doing<'a, Option<String>> {
+    fn moved(&mut self) -> Doing<'_, Option<String>> {
         Box::pin(async { Ok(None) })
     }
 
     /// Its bytes; a place without a state is an error.
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces>;
+    fn open(&mut self) -> Doing<'_, Pieces>;
 
     /// Leaves a sign where it has gone. Tells whether there is one now.
     fn leave<'a>(&'a mut self, _to: &'a str, _info: &'a Value) -> Doing<'a, Left> {
@@ -56,12 +56,12 @@ pub enum Left {
 /// Where a state goes.
 pub trait Destination: Side {
     /// What is there now.
-    fn existing<'a>(&'a mut self) -> Doing<'a, Option<Existing>>;
+    fn existing(&mut self) -> Doing<'_, Option<Existing>>;
 
     fn write<'a>(&'a mut self, state: &'a Spooled, pieces: Pieces, info: &'a Value) -> Doing<'a, ()>;
 
     /// Its bytes, to compare them with what was written.
-    fn read_back<'a>(&'a mut self) -> Doing<'a, Pieces>;
+    fn read_back(&mut self) -> Doing<'_, Pieces>;
 }
 
 /// The ID in a LockInfo.

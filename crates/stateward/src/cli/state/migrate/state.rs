@@ -51,7 +51,7 @@ impl Side for StateSide<'_> {
 }
 
 impl Source for StateSide<'_> {
-    fn moved<'a>(&'a mut self) -> Doing<'a, Option<String>> {
+    fn moved(&mut self) -> Doing<'_, Option<String>> {
         Box::pin(async {
             let answer = self.client.ask(Method::GET, &self.target.path(&[]), &[self.target.store_query()]).await?;
             let state: State = self.client.read(&answer)?;
@@ -63,7 +63,7 @@ impl Source for StateSide<'_> {
         })
     }
 
-    fn open<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(self.download())
     }
 
@@ -78,7 +78,7 @@ impl Source for StateSide<'_> {
 }
 
 impl Destination for StateSide<'_> {
-    fn existing<'a>(&'a mut self) -> Doing<'a, Option<Existing>> {
+    fn existing(&mut self) -> Doing<'_, Option<Existing>> {
         Box::pin(async { Ok(existing(self.client, &self.target).await?) })
     }
 
@@ -90,7 +90,7 @@ impl Destination for StateSide<'_> {
         })
     }
 
-    fn read_back<'a>(&'a mut self) -> Doing<'a, Pieces> {
+    fn read_back(&mut self) -> Doing<'_, Pieces> {
         Box::pin(self.download())
     }
 }
