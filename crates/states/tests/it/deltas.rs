@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use states::codec::Sensitive;
-use states::head::{Body, Head};
+use states::head::Body;
 use states::{Error, Settings, State, Written};
 use testbed::states::{Options, RESOURCE_BYTES, generate};
 
-use crate::places::{Place, big_state, collect, no_time, on_every_store, read, settings, small_state, write};
+use crate::places::{Place, big_state, collect, no_time, on_every_large_store, read, settings, small_state, write};
 
 /// A state of some megabytes whose versions differ by a few resources.
 struct Edited {
@@ -31,14 +31,10 @@ impl Edited {
     }
 }
 
-fn versions_of(head: &Head) -> u64 {
-    head.last_version
-}
-
 #[tokio::test]
 async fn a_hundred_versions_take_at_most_twice_the_bytes_of_one() {
     let (count, megabytes) = testbed::scale().of((12, 3), (100, 10));
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let state = place.state_with("edited", Settings { times: no_time(), ..settings() });
         let mut edited = Edited::new(megabytes);
         let mut written: Vec<Vec<u8>> = Vec::new();
@@ -54,8 +50,8 @@ async fn a_hundred_versions_take_at_most_twice_the_bytes_of_one() {
         }
         let head = state.head().await.unwrap().unwrap();
         let all = head.stored();
-        tell(&format!("{}: {} versions of {megabytes} MB: {all} bytes, one is {one}", place.name, versions_of(&head)));
-        assert!(all <= 2 * one, "{}: {all} bytes, one is {one}", place.name);
+        tell(&format!("{}: {} versions of {megabytes} MB: {all} bytes, one is {one}", place.store.name(), head.last_version));
+        assert!(all <= 2 * one, "{}: {all} bytes, one is {one}", place.store.name());
         for version in state.versions().await.unwrap() {
             let number = usize::try_from(version.number).unwrap();
             assert!(collect(state.open(version).await.unwrap()).await == written[number - 1], "version {number}");
@@ -72,7 +68,7 @@ async fn a_hundred_versions_take_at_most_twice_the_bytes_of_one() {
 
 #[tokio::test]
 async fn versions_of_every_size_come_back_while_their_form_changes() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let state = place.state_with("mixed", Settings { times: no_time(), versions: 40, ..settings() });
         let inline = place.store.limits().inline;
         let body = |number: u64| match number % 5 {
@@ -104,7 +100,7 @@ async fn remove_head(place: &Place, state: &State) {
 
 #[tokio::test]
 async fn a_head_that_vanished_is_rebuilt_from_its_chunks() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let state = place.state("vanished");
         assert!(matches!(state.rebuild().await, Err(Error::NotFound)));
         let body = |number: u64| big_state(number, 3 * place.store.limits().inline);

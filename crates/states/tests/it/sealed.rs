@@ -9,7 +9,7 @@ use states::store::{ChunkId, Expect, Found, Store};
 use states::{Error, Sealing, Settings, State, Written};
 use testbed::process::scratch;
 
-use crate::places::{Place, big_state, collect, no_time, on_every_store, read, settings, write};
+use crate::places::{Place, big_state, collect, no_time, on_every_large_store, read, settings, write};
 
 const CANARY: &str = "canary-4711-must-not-be-readable";
 
@@ -71,7 +71,7 @@ fn looks_packed(bytes: &[u8]) -> bool {
 
 #[tokio::test]
 async fn nothing_of_a_sealed_state_can_be_read_in_its_store() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let path = key_file_in(&scratch("keys").unwrap());
         for (index, size) in sizes(&place).into_iter().enumerate() {
             let state = place.state_with(&format!("sealed-{index}"), sealed_settings(&path));
@@ -106,7 +106,7 @@ async fn nothing_of_a_sealed_state_can_be_read_in_its_store() {
 
 #[tokio::test]
 async fn a_rotated_key_wraps_old_states_anew_and_its_old_version_may_go() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let path = key_file_in(&scratch("keys").unwrap());
         let before = std::fs::read_to_string(&path).unwrap();
         let [small, _, large] = sizes(&place);
@@ -133,7 +133,7 @@ async fn a_rotated_key_wraps_old_states_anew_and_its_old_version_may_go() {
 
 #[tokio::test]
 async fn what_is_moved_to_another_state_or_exchanged_is_refused() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let path = key_file_in(&scratch("keys").unwrap());
         let [small, _, large] = sizes(&place);
         let state = |name: &str| place.state_with(name, sealed_settings(&path));
@@ -206,7 +206,7 @@ async fn read_error(state: &State) -> Error {
 
 #[tokio::test]
 async fn a_sealed_head_that_vanished_is_rebuilt_with_its_key() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let path = key_file_in(&scratch("keys").unwrap());
         let state = place.state_with("vanished", Settings { sealing: sealing(&path), ..settings() });
         let [_, _, large] = sizes(&place);
@@ -230,7 +230,7 @@ async fn a_sealed_head_that_vanished_is_rebuilt_with_its_key() {
 /// Sealing can be switched on for states that are there, and off again: what was written stays readable.
 #[tokio::test]
 async fn sealing_begins_and_ends_with_the_next_write() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let path = key_file_in(&scratch("keys").unwrap());
         let on = sealing(&path);
         let off = Sealing { keyring: on.keyring.clone(), key: None };
