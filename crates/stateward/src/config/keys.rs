@@ -92,6 +92,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("access", "Who is it, may they"),
     ("audit", "The audit log"),
     ("limits", "What one client may take"),
+    ("keys", "Named keys, which seal what is kept"),
     ("states", "Terraform and OpenTofu states"),
 ];
 
@@ -159,6 +160,24 @@ pub const KEYS: &[Key] = &[
     key("limits.idle_body_time", Kind::Period, Text("30s"), "How long a body may stand still", ""),
     key("limits.connections", Kind::Count, Text("4096"), "Connections that are open at the same time", ""),
 
+    key("keys.files", Kind::List, Unset, "Keys in files", "Each as NAME=PATH; `stateward key new` makes a file. Names are DNS labels, each there once in all lists of keys. A file is read again when it changes."),
+    key("keys.shared_files", Kind::Switch, Text("false"), "Whether key files may be readable by others than their owner", "For files in a volume of a Pod, which nobody else can reach."),
+    key("keys.secrets", Kind::List, Unset, "Keys in Secrets of the cluster", "Each as NAME=NAMESPACE/SECRET. The entries of the Secret are versions, 32 bytes or their base64; the entry `current` names the one that seals, else the highest does. Needs `get` on the Secret."),
+    key("keys.transit", Kind::List, Unset, "Keys of a transit engine of Vault or OpenBao", "Each as NAME=MOUNT/KEY. Needs `update` on MOUNT/encrypt/KEY and MOUNT/decrypt/KEY there."),
+    key("keys.vault_address", Kind::Text, Unset, "Address of Vault or OpenBao, such as https://vault:8200", "Plain http is for this machine only."),
+    key("keys.vault_ca_file", Kind::Path, Unset, "CA of Vault or OpenBao, PEM", "Unset trusts what the operating system trusts."),
+    key("keys.vault_namespace", Kind::Text, Unset, "Namespace in Vault or OpenBao", ""),
+    key("keys.vault_token_file", Kind::Path, Unset, "File with a token for Vault or OpenBao", "Read again for every question, so that an agent may renew it."),
+    key("keys.vault_role", Kind::Text, Unset, "Role to log in as with a ServiceAccount (Kubernetes auth)", ""),
+    key("keys.vault_jwt_file", Kind::Path, Text("/var/run/secrets/kubernetes.io/serviceaccount/token"), "Token of the ServiceAccount that logs in", "Read again for every login."),
+    key("keys.vault_role_id_file", Kind::Path, Unset, "File with the role id of an AppRole", ""),
+    key("keys.vault_secret_id_file", Kind::Path, Unset, "File with the secret id of an AppRole", ""),
+    key("keys.vault_auth_mount", Kind::Text, Unset, "Where that way to log in is mounted", "Unset is kubernetes with a role, approle with a role id."),
+    key("keys.vault_deadline", Kind::Period, Text("10s"), "How long Vault or OpenBao may take to answer", "With all attempts. After that the request fails with 503."),
+    key("keys.cache_ttl", Kind::Period, Text("5m"), "How long an unwrapped data key is remembered", "A version of a key that was taken away may open things for as long."),
+    key("keys.cache_entries", Kind::Count, Text("1000"), "How many data keys are remembered at most", ""),
+
+    key("states.encryption_key", Kind::Text, Unset, "Name of the key that seals states at rest", "One of keys.files, keys.secrets or keys.transit. Unset writes states as they are; what was sealed stays readable for as long as its key is listed."),
     key("states.routes", Kind::List, Unset, "Which store keeps the states of which namespaces", "Each as NAMESPACE-PATTERN=STORE; the first that matches counts. Stores are sqlite or postgres (the database of this server, which also keeps all other namespaces), configmap and secret (objects of the cluster)."),
     key("states.compat_listen", Kind::Address, Unset, "Separate address that speaks as tf-kubernetes-configmap-backend does", "Paths are /NAMESPACE/NAME, the store is configmap. Needs a cluster, and TLS on anything but a loopback address."),
     key("states.body_bytes", Kind::Bytes, Text("1GiB"), "Largest state", ""),

@@ -8,6 +8,7 @@ mod body;
 pub(crate) mod cluster;
 pub(crate) mod data_dir;
 mod first_token;
+mod keys;
 mod layers;
 mod listener;
 mod metrics;
@@ -67,6 +68,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
+    let _keyring = keys::open(&settings, cluster.as_ref()).await?;
     let states = states::open(&settings, &db, cluster.as_ref())?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
 
