@@ -10,6 +10,7 @@ mod config;
 mod database;
 mod docs;
 pub mod failure;
+mod key;
 mod key_flags;
 mod logging;
 mod man;
@@ -36,6 +37,7 @@ enum Command {
     Serve(serve::Serve),
     Token(Box<token::Token>),
     Rescue(rescue::Rescue),
+    Key(key::Key),
     Audit(audit::Audit),
     #[command(name = "db")]
     Database(database::Database),
@@ -52,6 +54,7 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
         Command::Serve(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
         Command::Rescue(command) => command.run(environment).await,
+        Command::Key(command) => command.run(),
         Command::Audit(command) => command.run(environment).await,
         Command::Database(command) => command.run(environment).await,
         Command::Config(command) => command.run(environment),

@@ -10,6 +10,7 @@ mod cli;
 mod cluster;
 mod compat;
 mod config;
+mod key;
 mod malformed;
 mod mutual_tls;
 mod process;
