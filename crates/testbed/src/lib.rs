@@ -47,6 +47,7 @@ mod peers;
 mod postgres;
 mod scale;
 mod toxiproxy;
+mod vault;
 
 pub use cluster::{
     ADMIN, AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Grant, Kubeconfig, STATIC_TOKEN_GROUP, Scope,
@@ -59,3 +60,4 @@ pub use postgres::Postgres;
 pub use process::Process;
 pub use scale::{Scale, scale, seed};
 pub use toxiproxy::{Direction, Proxy, Toxiproxy};
+pub use vault::{AppRole, Vault};

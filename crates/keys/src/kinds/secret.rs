@@ -146,7 +146,9 @@ fn parts(text: &str) -> Vec<(&str, u128)> {
 mod tests {
     use super::*;
 
-    fn data(entries: &[(&str, &[u8])]) -> BTreeMap<String, ByteString> {
+    type Entries<'a> = &'a [(&'a str, &'a [u8])];
+
+    fn data(entries: Entries<'_>) -> BTreeMap<String, ByteString> {
         entries.iter().map(|(id, value)| ((*id).to_owned(), ByteString(value.to_vec()))).collect()
     }
 
@@ -154,7 +156,6 @@ mod tests {
     fn the_newest_is_the_current_one_or_the_highest_by_number() {
         let raw: &[u8] = &[7; 32];
         let base64: &[u8] = b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
-        type Entries<'a> = &'a [(&'a str, &'a [u8])];
         let table: &[(Entries<'_>, &str)] = &[
             (&[("v1", raw)], "v1"),
             (&[("v10", raw), ("v9", base64)], "v10"),
