@@ -32,6 +32,9 @@ pub enum Sharing {
 pub enum KeyFileError {
     #[error("failed to {doing} {}: {cause}", path.display())]
     Io { doing: &'static str, path: PathBuf, cause: io::Error },
+    /// The draft is there: another rotation is under way, or died.
+    #[error("{} is being changed by somebody else", path.display())]
+    Busy { path: PathBuf, draft: PathBuf },
     #[error("{} {fault}", path.display())]
     Bad { path: PathBuf, fault: String },
 }
@@ -148,9 +151,7 @@ impl Draft {
         match File::options().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => Ok(Draft { path }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let fault =
-                    format!("is being changed by somebody else; if nobody is at it, remove {} first", path.display());
-                Err(bad(named, fault))
+                Err(KeyFileError::Busy { path: named.to_owned(), draft: path })
             }
             Err(error) => Err(failed("create", &path)(error)),
         }

@@ -132,8 +132,8 @@ fn place(wrapped: &Wrapped, context: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// Whether this is a DNS label, as names of keys are.
-pub(crate) fn is_name(text: &str) -> bool {
+/// Whether this can be the name of a key: a DNS label.
+pub fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') && !text.ends_with('-')
 }
@@ -142,5 +142,28 @@ impl fmt::Debug for Keyring {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.names().collect();
         formatter.debug_struct("Keyring").field("keys", &names).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_file::Sharing;
+
+    fn made(names: &[&str]) -> Result<Keyring, Error> {
+        let key = |name: &&str| ((*name).to_owned(), Key::file("/nowhere", Sharing::Private));
+        Keyring::new(names.iter().map(key), Settings::default())
+    }
+
+    #[test]
+    fn names_are_dns_labels_and_each_is_there_once() {
+        let longest = "a".repeat(63);
+        let ring = made(&["a", "main-2", "0", &longest]).unwrap();
+        assert!(ring.has("main-2") && !ring.has("main"));
+        assert_eq!(ring.names().collect::<Vec<_>>(), ["0", "a", &longest, "main-2"]);
+        for bad in ["", "-a", "a-", "A", "a_b", "a.b", "\u{e9}", &"a".repeat(64)] {
+            assert!(matches!(made(&[bad]), Err(Error::Setup(_))), "{bad}");
+        }
+        assert_eq!(made(&["a", "b", "a"]).unwrap_err(), Error::Setup("there are two keys named 'a'".to_owned()));
     }
 }

@@ -28,7 +28,7 @@ mod sealed;
 pub use data_key::DataKey;
 pub use error::Error;
 pub use key_file::Sharing;
-pub use keyring::{Keyring, Settings};
+pub use keyring::{Keyring, Settings, is_name};
 pub use kinds::{Auth, Key, Vault, VaultSettings};
 pub use sealed::{Opener, SealedError, Sealer};
 pub use stream::{Position, Stream};

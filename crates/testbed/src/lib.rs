@@ -47,6 +47,7 @@ mod peers;
 mod postgres;
 mod scale;
 mod toxiproxy;
+mod vault;
 mod weed;
 
 pub use cluster::{
@@ -60,4 +61,5 @@ pub use postgres::Postgres;
 pub use process::Process;
 pub use scale::{Scale, scale, seed};
 pub use toxiproxy::{Direction, Proxy, Toxiproxy};
+pub use vault::{AppRole, Vault};
 pub use weed::Weed;

@@ -22,7 +22,14 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub(super) struct KeyFile {
     path: PathBuf,
     sharing: Sharing,
-    read: Arc<Mutex<Option<(Stamp, Arc<Versions>)>>>,
+    read: Arc<Mutex<Option<Read>>>,
+}
+
+/// What was read, and what the file looked like then.
+#[derive(Debug)]
+struct Read {
+    stamp: Stamp,
+    versions: Arc<Versions>,
 }
 
 /// By what a change shows.
@@ -44,7 +51,7 @@ impl KeyFile {
     /// Blocks for as long as a small file takes.
     fn current(&self) -> Result<Arc<Versions>, KeyFileError> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some((stamp, versions)), Ok(metadata)) = (&*read, std::fs::metadata(&self.path))
+        if let (Some(Read { stamp, versions }), Ok(metadata)) = (&*read, std::fs::metadata(&self.path))
             && *stamp == Stamp::of(&metadata)
         {
             return Ok(versions.clone());
@@ -53,7 +60,7 @@ impl KeyFile {
         let (versions, metadata) = key_file::load(&self.path, self.sharing)?;
         let versions = Arc::new(versions);
         if is_settled(&metadata) {
-            *read = Some((Stamp::of(&metadata), versions.clone()));
+            *read = Some(Read { stamp: Stamp::of(&metadata), versions: versions.clone() });
         }
         Ok(versions)
     }
@@ -80,7 +87,7 @@ fn failure(name: &str, path: &Path, error: &KeyFileError) -> Error {
         }
         // Gone, or being replaced just now.
         KeyFileError::Io { .. } => Error::unavailable(name, error.to_string()),
-        KeyFileError::Bad { .. } => Error::refused(name, error.to_string()),
+        KeyFileError::Bad { .. } | KeyFileError::Busy { .. } => Error::refused(name, error.to_string()),
     }
 }
 

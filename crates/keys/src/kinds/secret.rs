@@ -124,39 +124,31 @@ fn versions(mut data: BTreeMap<String, ByteString>) -> Result<Versions, String> 
 
 /// Runs of digits as numbers, everything else as it is: v2 before v10.
 fn by_number(one: &str, other: &str) -> Ordering {
-    let parts = |text: &str| -> Vec<(String, u128)> {
-        let mut parts = vec![(String::new(), 0_u128)];
-        let mut in_number = false;
-        for letter in text.chars() {
-            match letter.to_digit(10) {
-                Some(digit) => {
-                    in_number = true;
-                    if let Some((_, number)) = parts.last_mut() {
-                        *number = number.saturating_mul(10).saturating_add(u128::from(digit));
-                    }
-                }
-                None => {
-                    if in_number {
-                        parts.push((String::new(), 0));
-                        in_number = false;
-                    }
-                    if let Some((word, _)) = parts.last_mut() {
-                        word.push(letter);
-                    }
-                }
-            }
-        }
-        parts
-    };
     // Equal numbers may be written differently: then the text decides, so that the order is always the same.
     parts(one).cmp(&parts(other)).then_with(|| one.cmp(other))
+}
+
+/// Each word with the number that follows it.
+fn parts(text: &str) -> Vec<(&str, u128)> {
+    let mut parts = Vec::new();
+    let mut left = text;
+    while !left.is_empty() {
+        let (word, rest) = left.split_at(left.find(|letter: char| letter.is_ascii_digit()).unwrap_or(left.len()));
+        let (digits, rest) = rest.split_at(rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len()));
+        let none = if digits.is_empty() { 0 } else { u128::MAX };
+        parts.push((word, digits.parse().unwrap_or(none)));
+        left = rest;
+    }
+    parts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn data(entries: &[(&str, &[u8])]) -> BTreeMap<String, ByteString> {
+    type Entries<'a> = &'a [(&'a str, &'a [u8])];
+
+    fn data(entries: Entries<'_>) -> BTreeMap<String, ByteString> {
         entries.iter().map(|(id, value)| ((*id).to_owned(), ByteString(value.to_vec()))).collect()
     }
 
@@ -164,7 +156,6 @@ mod tests {
     fn the_newest_is_the_current_one_or_the_highest_by_number() {
         let raw: &[u8] = &[7; 32];
         let base64: &[u8] = b"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
-        type Entries<'a> = &'a [(&'a str, &'a [u8])];
         let table: &[(Entries<'_>, &str)] = &[
             (&[("v1", raw)], "v1"),
             (&[("v10", raw), ("v9", base64)], "v10"),

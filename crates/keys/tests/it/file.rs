@@ -83,7 +83,7 @@ fn many_rotations_at_once_lose_no_version() {
     assert!(!made.is_empty() && made.iter().all(|version| there.contains(version)), "{made:?} {there:?}");
     assert_eq!(there.len(), made.len() + 1);
     for refused in rotated.iter().filter_map(|result| result.as_ref().err()) {
-        assert!(refused.contains("somebody else") && refused.contains(".draft"), "{refused}");
+        assert!(refused.contains("somebody else"), "{refused}");
     }
     assert!(!path.with_added_extension("draft").exists());
 }

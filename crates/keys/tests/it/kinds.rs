@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use keys::{Key, Keyring, Sharing, key_file};
+use keys::{Auth, Key, Keyring, Sharing, Vault, VaultSettings, key_file};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
+use serde_json::json;
+use testbed::process::scratch;
 use testbed::{Cluster, Proxy, Toxiproxy};
 
 use crate::ring::{ring, scratch_key};
@@ -49,7 +52,8 @@ impl dyn Place {
 
 /// Runs a check on every kind.
 pub(crate) async fn on_every_kind<F: Future<Output = ()>>(check: impl Fn(Box<dyn Place>) -> F) {
-    let places: [Box<dyn Place>; 2] = [Box::new(InFile::new()), Box::new(InSecret::new().await)];
+    let places: [Box<dyn Place>; 3] =
+        [Box::new(InFile::new()), Box::new(InSecret::new().await), Box::new(InTransit::new().await)];
     for place in places {
         #[expect(clippy::print_stderr, reason = "cargo shows it when the test fails")]
         {
@@ -219,4 +223,103 @@ impl Place for InSecret {
             data.into_values().map(|bytes| String::from_utf8(bytes.0).expect("base64")).collect()
         })
     }
+}
+
+/// A key of a transit engine of its own, behind a proxy in front of Vault; with a token that may wrap and unwrap and
+/// nothing else.
+pub(crate) struct InTransit {
+    pub(crate) vault: &'static testbed::Vault,
+    /// Also the name of the policy that is enough for it.
+    pub(crate) mount: String,
+    pub(crate) token_file: PathBuf,
+    _toxiproxy: Toxiproxy,
+    pub(crate) proxy: Proxy,
+}
+
+impl InTransit {
+    pub(crate) const KEY: &str = "main-key";
+
+    pub(crate) async fn new() -> InTransit {
+        let vault = testbed::Vault::shared().await.expect("Vault");
+        let toxiproxy = Toxiproxy::start().expect("toxiproxy");
+        let proxy = toxiproxy.proxy(&vault.address()).await.expect("a proxy");
+        let mount = prepare(vault).await;
+        let token_file = scratch("token").expect("a directory").join("token");
+        fs::write(&token_file, vault.token(&[&mount]).await.expect("a token") + "\n").expect("written");
+        InTransit { vault, mount, token_file, _toxiproxy: toxiproxy, proxy }
+    }
+
+    pub(crate) fn settings(&self, auth: Auth) -> VaultSettings {
+        VaultSettings {
+            address: format!("http://{}", self.proxy.address),
+            namespace: None,
+            ca_file: None,
+            auth,
+            deadline: Duration::from_secs(10),
+        }
+    }
+
+    pub(crate) fn key_with(&self, auth: Auth) -> Key {
+        Key::transit(Vault::new(self.settings(auth)).expect("a client"), &self.mount, InTransit::KEY)
+    }
+
+    fn path(&self) -> String {
+        format!("{}/keys/{}", self.mount, InTransit::KEY)
+    }
+}
+
+/// A transit engine with a key, and a policy of the same name as the engine.
+pub(crate) async fn prepare(vault: &testbed::Vault) -> String {
+    let mount = format!("transit-{:016x}", fastrand::u64(..));
+    vault.enable_transit(&mount).await.expect("a transit engine");
+    vault.transit_key(&mount, InTransit::KEY, json!({})).await.expect("a key");
+    let line = |verb: &str| format!("path \"{mount}/{verb}/{}\" {{ capabilities = [\"update\"] }}\n", InTransit::KEY);
+    vault.policy(&mount, &(line("encrypt") + &line("decrypt"))).await.expect("a policy");
+    mount
+}
+
+impl Place for InTransit {
+    fn kind(&self) -> &'static str {
+        "transit"
+    }
+
+    fn key(&self) -> Key {
+        self.key_with(Auth::TokenFile(self.token_file.clone()))
+    }
+
+    fn rotate(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            drop(self.vault.write(&format!("{}/rotate", self.path()), json!({})).await.expect("rotated"));
+        })
+    }
+
+    fn remove_oldest(&self) -> BoxFuture<'_, ()> {
+        let wanted = json!({ "min_decryption_version": 2 });
+        Box::pin(async { drop(self.vault.write(&format!("{}/config", self.path()), wanted).await.expect("removed")) })
+    }
+
+    fn replace(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let wanted = json!({ "deletion_allowed": true });
+            self.vault.write(&format!("{}/config", self.path()), wanted).await.expect("configured");
+            self.vault.ask(http::Method::DELETE, &self.path(), None).await.expect("deleted");
+            self.vault.transit_key(&self.mount, InTransit::KEY, json!({})).await.expect("another key");
+        })
+    }
+
+    fn down(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { self.proxy.cut().await.expect("cut") })
+    }
+
+    fn up(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { self.proxy.heal().await.expect("healed") })
+    }
+
+    fn canaries(&self) -> BoxFuture<'_, Vec<String>> {
+        Box::pin(async { vec![read(&self.token_file), self.vault.root_token().to_owned()] })
+    }
+}
+
+pub(crate) fn read(path: &Path) -> String {
+    fs::read_to_string(path).expect("a file").trim().to_owned()
 }

@@ -8,3 +8,4 @@ mod ring;
 mod sealed;
 mod secret;
 mod streams;
+mod transit;

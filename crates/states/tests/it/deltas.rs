@@ -50,7 +50,11 @@ async fn a_hundred_versions_take_at_most_twice_the_bytes_of_one() {
         }
         let head = state.head().await.unwrap().unwrap();
         let all = head.stored();
-        tell(&format!("{}: {} versions of {megabytes} MB: {all} bytes, one is {one}", place.store.name(), head.last_version));
+        tell(&format!(
+            "{}: {} versions of {megabytes} MB: {all} bytes, one is {one}",
+            place.store.name(),
+            head.last_version
+        ));
         assert!(all <= 2 * one, "{}: {all} bytes, one is {one}", place.store.name());
         for version in state.versions().await.unwrap() {
             let number = usize::try_from(version.number).unwrap();

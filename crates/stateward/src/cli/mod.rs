@@ -11,6 +11,7 @@ mod configmap_backend;
 mod database;
 mod docs;
 pub mod failure;
+mod key;
 mod key_flags;
 mod logging;
 mod man;
@@ -41,6 +42,7 @@ enum Command {
     State(Box<state::State>),
     Token(Box<token::Token>),
     Rescue(rescue::Rescue),
+    Key(key::Key),
     Audit(audit::Audit),
     #[command(name = "db")]
     Database(database::Database),
@@ -59,6 +61,7 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
         Command::State(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
         Command::Rescue(command) => command.run(environment).await,
+        Command::Key(command) => command.run(),
         Command::Audit(command) => command.run(environment).await,
         Command::Database(command) => command.run(environment).await,
         Command::Config(command) => command.run(environment),

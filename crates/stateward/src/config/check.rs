@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::settings::{InCluster, Settings};
-use super::{Problem, Secret};
+use super::{Problem, Secret, named_keys};
 
 /// Everything in the settings that cannot be meant together. Each rule is a line: when, which key, fault, cure.
 pub fn contradictions(settings: &Settings) -> Vec<Problem> {
@@ -145,12 +145,14 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
         ),
     ];
     let broken = rules.iter().filter(|(broken, ..)| *broken);
-    broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure)).collect()
+    let broken = broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure));
+    broken.chain(named_keys::problems(settings)).collect()
 }
 
 /// Files that the settings name and that cannot be opened here. A warning only: the check may run on another machine.
 pub fn missing_files(settings: &Settings) -> Vec<Problem> {
-    let Settings { tls, front_proxy, database, cluster, audit, s3, .. } = settings;
+    let Settings { tls, front_proxy, database, cluster, audit, keys, s3, .. } = settings;
+    let key_files = named_keys::files(settings);
     let named = [
         ("tls.cert_file", &tls.cert_file),
         ("tls.key_file", &tls.key_file),
@@ -161,10 +163,15 @@ pub fn missing_files(settings: &Settings) -> Vec<Problem> {
         ("audit.key_file", &audit.key_file),
         ("s3.secret_access_key_file", &s3.secret_access_key_file),
         ("s3.ca_file", &s3.ca_file),
+        ("keys.vault_ca_file", &keys.vault_ca_file),
+        ("keys.vault_token_file", &keys.vault_token_file),
+        ("keys.vault_role_id_file", &keys.vault_role_id_file),
+        ("keys.vault_secret_id_file", &keys.vault_secret_id_file),
     ];
     let named = named.into_iter().filter_map(|(key, path)| path.as_deref().map(|path| (key, path)));
     let pairs = tls.sni.iter().flat_map(|pair| [("tls.sni", &*pair.cert_file), ("tls.sni", &*pair.key_file)]);
-    named.chain(pairs).filter_map(|(key, path)| unreadable(key, path)).collect()
+    let keys = key_files.iter().map(|path| ("keys.files", path.as_path()));
+    named.chain(pairs).chain(keys).filter_map(|(key, path)| unreadable(key, path)).collect()
 }
 
 fn unreadable(key: &str, path: &Path) -> Option<Problem> {

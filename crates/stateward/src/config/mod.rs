@@ -12,6 +12,7 @@ pub mod environment;
 mod file;
 pub mod keys;
 pub mod kind;
+pub mod named_keys;
 mod problem;
 pub mod reference;
 mod resolve;

@@ -25,6 +25,7 @@ pub struct Settings {
     pub access: Access,
     pub audit: Audit,
     pub limits: Limits,
+    pub keys: Keys,
     pub states: States,
     pub s3: S3,
 }
@@ -154,9 +155,32 @@ pub struct Limits {
     pub connections: usize,
 }
 
+/// What the lists of keys say is read by [`super::named_keys`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    pub files: Vec<String>,
+    pub shared_files: bool,
+    pub secrets: Vec<String>,
+    pub transit: Vec<String>,
+    pub vault_address: Option<String>,
+    pub vault_ca_file: Option<PathBuf>,
+    pub vault_namespace: Option<String>,
+    pub vault_token_file: Option<PathBuf>,
+    pub vault_role: Option<String>,
+    pub vault_jwt_file: PathBuf,
+    pub vault_role_id_file: Option<PathBuf>,
+    pub vault_secret_id_file: Option<PathBuf>,
+    pub vault_auth_mount: Option<String>,
+    pub vault_deadline: Duration,
+    pub cache_ttl: Duration,
+    pub cache_entries: u64,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct States {
+    pub encryption_key: Option<String>,
     pub compat_listen: Option<SocketAddr>,
     pub routes: Vec<String>,
     pub body_bytes: u64,

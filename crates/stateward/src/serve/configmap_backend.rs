@@ -86,8 +86,10 @@ pub(crate) async fn run(backend: Backend, environment: &Environment) -> Result<(
     let clients = source.client_certificates();
     tasks.spawn(source.follow(gate.clone()));
 
-    let states = engine::in_config_maps(settings, &core, packing)?;
+    let keyring = super::keys::open(settings, Some(&core)).await?;
+    let states = engine::in_config_maps(settings, &core, packing, keyring)?;
     tasks.spawn(engine::sweep(states.clone(), settings.states.sweep_every));
+    tasks.spawn(engine::keep_up(states.clone()));
 
     let (config, certificates) = tls.configure(clients)?;
     tasks.spawn(certificates.follow());

@@ -8,6 +8,7 @@ pub(crate) mod cluster;
 pub(crate) mod configmap_backend;
 pub(crate) mod data_dir;
 mod first_token;
+mod keys;
 pub(crate) mod layers;
 pub(crate) mod listener;
 mod metrics;
@@ -69,12 +70,10 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     }
 
     let s3 = s3::open(&settings.s3, &ready).await?;
-    let states = states::open(&settings, &db, cluster.as_ref(), s3)?;
+    let keyring = keys::open(&settings, cluster.as_ref()).await?;
+    let states = states::open(&settings, &db, cluster.as_ref(), s3, keyring)?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
-    tasks.spawn({
-        let states = states.clone();
-        async move { states.keep_up().await }
-    });
+    tasks.spawn(states::keep_up(states.clone()));
 
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;

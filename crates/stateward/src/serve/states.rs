@@ -6,6 +6,7 @@ use std::time::Duration;
 use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
+use keys::Keyring;
 use states::head::Packing;
 use states::http::compat::Compat;
 use states::store::{ConfigMapStore, Reader, S3Store, SecretStore, SqlStore, Store, TerraformStore};
@@ -23,8 +24,9 @@ pub(crate) fn open(
     db: &Db,
     cluster: Option<&Cluster>,
     s3: Option<Arc<S3Store>>,
+    keyring: Keyring,
 ) -> Result<States> {
-    let engine = engine(settings)?;
+    let engine = engine(settings, keyring)?;
     let mut stores = stores(db, cluster, &reader(&engine));
     stores.extend(s3.map(|s3| s3 as Arc<dyn Store>));
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
@@ -34,13 +36,18 @@ pub(crate) fn open(
 }
 
 /// The engine over ConfigMaps alone.
-pub(crate) fn in_config_maps(settings: &Settings, cluster: &Cluster, packing: Packing) -> Result<States> {
-    let engine = engine(settings)?;
+pub(crate) fn in_config_maps(
+    settings: &Settings,
+    cluster: &Cluster,
+    packing: Packing,
+    keyring: Keyring,
+) -> Result<States> {
+    let engine = engine(settings, keyring)?;
     let store = ConfigMapStore::new(cluster.client(), reader(&engine)).packing(packing);
     Ok(States::new(Stores { routes: Vec::new(), default: Arc::new(store), others: Vec::new() }, engine))
 }
 
-fn engine(settings: &Settings) -> Result<states::Settings> {
+fn engine(settings: &Settings, keyring: Keyring) -> Result<states::Settings> {
     let spool = settings.data_dir.join("spool");
     super::data_dir::private(&spool)?;
     let set = |time: Duration| (!time.is_zero()).then_some(time);
@@ -57,7 +64,7 @@ fn engine(settings: &Settings) -> Result<states::Settings> {
         },
         spool,
         times: Times::default(),
-        sealing: Sealing::default(),
+        sealing: Sealing { keyring: Some(keyring), key: settings.states.encryption_key.clone() },
     })
 }
 
@@ -93,6 +100,11 @@ fn route(text: &str, stores: &[Arc<dyn Store>]) -> Result<(Pattern, Arc<dyn Stor
         bail!("states.routes: this server has no store '{name}'; it has {}", known.join(", "));
     };
     Ok((pattern, store.clone()))
+}
+
+/// Looks after old versions whenever there are new ones.
+pub(crate) async fn keep_up(states: States) {
+    states.keep_up().await;
 }
 
 /// Sweeps now and then, for as long as the server runs.

@@ -15,6 +15,7 @@ mod config;
 mod configmap_backend;
 mod configmap_backend_tls;
 mod exchange;
+mod key;
 mod malformed;
 mod manage;
 mod migrate;

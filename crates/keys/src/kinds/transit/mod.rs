@@ -114,7 +114,8 @@ impl Transit {
             (CallError::Forbidden, _) => Error::refused(
                 name,
                 format!(
-                    "the token may not use it: its policy needs `update` on {mount}/encrypt/{key} and {mount}/decrypt/{key}"
+                    "the token may not use it, or it is not there: its policy needs `update` on {mount}/encrypt/{key} \
+                     and {mount}/decrypt/{key}"
                 ),
             ),
             (CallError::NotFound, _) => {

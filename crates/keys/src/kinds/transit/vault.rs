@@ -71,16 +71,7 @@ pub(super) type Body = Zeroizing<Vec<u8>>;
 impl Vault {
     pub fn new(settings: VaultSettings) -> Result<Vault, Error> {
         let bad = |fault: &str| Error::Setup(format!("keys.vault_address {fault}"));
-        let address = Url::parse(&settings.address).map_err(|_| bad("is not a URL"))?;
-        if !matches!(address.scheme(), "http" | "https") || address.cannot_be_a_base() {
-            return Err(bad("is not an http or https URL"));
-        }
-        if !address.username().is_empty() || address.password().is_some() {
-            return Err(bad("holds a user or a password; name a file with the credentials instead"));
-        }
-        if address.scheme() == "http" && !is_loopback(&address) {
-            return Err(bad("is plain http to another machine: a key service is reached by https"));
-        }
+        let address = address(&settings.address).map_err(bad)?;
         let mut headers = HeaderMap::new();
         // Agents can ask for it, so that no web page can make a browser speak to them.
         headers.insert("X-Vault-Request", HeaderValue::from_static("true"));
@@ -197,6 +188,27 @@ impl Vault {
             status => Err(CallError::Refused(format!("{address} answers {}", status.as_u16()))),
         }
     }
+}
+
+impl VaultSettings {
+    /// What is wrong with an address, as the rest of a sentence that begins with its setting.
+    pub fn check_address(text: &str) -> Result<(), &'static str> {
+        address(text).map(drop)
+    }
+}
+
+fn address(text: &str) -> Result<Url, &'static str> {
+    let address = Url::parse(text).map_err(|_| "is not a URL")?;
+    if !matches!(address.scheme(), "http" | "https") || address.cannot_be_a_base() {
+        return Err("is not an http or https URL");
+    }
+    if !address.username().is_empty() || address.password().is_some() {
+        return Err("holds a user or a password");
+    }
+    if address.scheme() == "http" && !is_loopback(&address) {
+        return Err("is plain http to another machine");
+    }
+    Ok(address)
 }
 
 /// What the texts of the transit engine mean; they are the same in OpenBao.
