@@ -2,9 +2,12 @@
 //!
 //! The server puts a [`Door`] into every request; a handler takes a [`Caller`] and asks it: [`Caller::may`] for
 //! reading, [`Caller::act`] for changes. Both leave their lines in the audit log, so that no handler can forget to.
-//! A refusal is a [`Problem`]: JSON that names the fault and the cure, never what was presented.
+//! A refusal is a [`Problem`]: JSON that names the fault and the cure, never what was presented. [`Fields`] and
+//! [`Parameters`] read small bodies and queries with the same care.
 
 mod caller;
+mod fields;
+mod parameters;
 mod problem;
 
 use std::net::SocketAddr;
@@ -16,6 +19,8 @@ use crate::gate::Gate;
 use crate::limiter::Limiter;
 
 pub use caller::Caller;
+pub use fields::Fields;
+pub use parameters::Parameters;
 pub use problem::{Problem, REQUEST_ID, RequestId};
 
 /// Who is at the other end of the connection; the listener puts it into every request.

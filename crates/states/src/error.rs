@@ -17,6 +17,15 @@ pub enum Error {
     NotFound,
     #[error("there is no such version of the state")]
     NoVersion,
+    /// A tombstone is in its place.
+    #[error("the state was moved to {to}")]
+    Moved { to: String },
+    /// A rollback has no serial to raise, or none that can be.
+    #[error("the version has no serial that can be raised above the current one")]
+    NoSerial,
+    /// Another program wrote it: it comes back as it is, but nothing can be told about it.
+    #[error("what is stored is not a state that can be read")]
+    NotAState,
     /// OpenTofu encrypted it: there is nothing to be read out of it.
     #[error("the state is encrypted by the client")]
     Encrypted,
@@ -33,6 +42,9 @@ pub enum Error {
     Busy { attempts: u32 },
     #[error("a part of the state is missing or damaged in the store: {0}")]
     Damaged(String),
+    /// The state is sealed, and its key cannot be had.
+    #[error(transparent)]
+    Key(#[from] keys::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A fault of this program or this machine.

@@ -13,6 +13,10 @@ failpoint::steps! {
         AfterCommit = "states.after_commit",
         /// A page of old versions is there, the head still holds them itself.
         PagePut = "states.page_put",
+        /// What stood in the head is in chunks, the head still holds it too.
+        Spilled = "states.spilled",
+        /// An old version is there in a smaller form, the head still names the larger one.
+        SmallerPut = "states.smaller_put",
         /// The head no longer names an upload; its chunks are still there.
         SweepHeadWritten = "states.sweep_head_written",
     }

@@ -42,6 +42,20 @@ pub struct Head {
     pub uploads: Vec<Upload>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deleted>,
+    /// What opens everything that is sealed of this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<StateKey>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
+}
+
+/// The key of one state, wrapped by a named key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateKey {
+    pub id: Uuid,
+    pub wrapped: keys::Wrapped,
+    /// The upload that holds a copy of this, for a head that vanished.
+    pub copy: Uuid,
 }
 
 /// One version of a state.
@@ -84,6 +98,9 @@ pub enum Body {
         segments: Vec<Segment>,
         #[serde(with = "base64_text")]
         bytes: Vec<u8>,
+        /// Whether those bytes are sealed, and the id under which.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Uuid>,
     },
     /// In the head itself, as a file that other programs read too.
     File {
@@ -91,8 +108,16 @@ pub enum Body {
         #[serde(with = "base64_text")]
         bytes: Vec<u8>,
     },
-    /// In chunks: the stored bytes of the segments, then a manifest of them.
-    Chunks { extent: Extent, manifest: u64 },
+    /// In chunks: the stored bytes of the segments, then a manifest of them at this offset. With a `base` some of them
+    /// are stored as the difference to segments of that version, which is a newer one.
+    Chunks {
+        extent: Extent,
+        manifest: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<u64>,
+    },
+    /// In chunks: a file that stood in the head until a newer version came, then a manifest.
+    Spilled { packing: Packing, extent: Extent, manifest: u64 },
 }
 
 /// How a file is packed.
@@ -101,15 +126,20 @@ pub enum Body {
 pub enum Packing {
     Plain,
     Gzip,
+    /// Without the white space between tokens, which is Terraform's and is laid out again.
+    Minified,
+    GzipMinified,
 }
 
 /// The chunks of one upload, as one run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     pub upload: Uuid,
-    /// The size of every chunk but the last.
+    /// The size of every chunk but the last, before it was sealed.
     pub chunk: u64,
     pub length: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
 }
 
 /// Older versions in an upload of their own: a JSON list of [`Version`].
@@ -118,6 +148,9 @@ pub struct Page {
     pub newest: u64,
     pub oldest: u64,
     pub newest_at: Timestamp,
+    /// Bytes in the store of the versions that it lists.
+    #[serde(default)]
+    pub stored: u64,
     pub extent: Extent,
 }
 
@@ -130,6 +163,14 @@ pub struct Upload {
 /// Who deleted the state, and when; its versions stay until they are too old.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
+    pub by: String,
+    pub at: Timestamp,
+}
+
+/// Where the state went: nobody reads or writes it here any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    pub to: String,
     pub by: String,
     pub at: Timestamp,
 }
@@ -149,6 +190,8 @@ impl Head {
             pages: Vec::new(),
             uploads: Vec::new(),
             deleted: None,
+            seal: None,
+            moved: None,
         }
     }
 
@@ -184,6 +227,12 @@ impl Head {
         number
     }
 
+    /// Bytes in the store, of all versions.
+    pub fn stored(&self) -> u64 {
+        let versions = self.current.iter().chain(&self.recent).map(|version| version.body.stored());
+        versions.sum::<u64>() + self.pages.iter().map(|page| page.stored + page.extent.length).sum::<u64>()
+    }
+
     /// How many bytes of older versions the head holds.
     pub(crate) fn inline_history(&self) -> usize {
         self.recent.iter().map(|version| version.body.inline_bytes()).sum()
@@ -196,19 +245,38 @@ impl Default for Head {
     }
 }
 
+impl Version {
+    /// Whether it is encrypted at rest.
+    pub(crate) fn is_sealed(&self) -> bool {
+        match &self.body {
+            Body::Inline { sealed, .. } => sealed.is_some(),
+            body => body.extent().is_some_and(|extent| extent.sealed),
+        }
+    }
+}
+
 impl Body {
     pub(crate) fn inline_bytes(&self) -> usize {
         match self {
             Body::Inline { bytes, .. } | Body::File { bytes, .. } => bytes.len(),
-            Body::Chunks { .. } => 0,
+            Body::Chunks { .. } | Body::Spilled { .. } => 0,
         }
     }
 
     pub(crate) fn upload(&self) -> Option<Uuid> {
+        self.extent().map(|extent| extent.upload)
+    }
+
+    pub(crate) fn extent(&self) -> Option<&Extent> {
         match self {
             Body::Inline { .. } | Body::File { .. } => None,
-            Body::Chunks { extent, .. } => Some(extent.upload),
+            Body::Chunks { extent, .. } | Body::Spilled { extent, .. } => Some(extent),
         }
+    }
+
+    /// Bytes in the store.
+    pub(crate) fn stored(&self) -> u64 {
+        self.extent().map_or(self.inline_bytes() as u64, |extent| extent.length)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod codec;
 mod bytes_text;
 pub mod head;
 mod key;
+mod packing;
 
 pub mod store;
 
@@ -27,7 +28,10 @@ pub mod http;
 #[doc(hidden)]
 pub mod failpoints;
 
-pub use engine::{Force, ForcedUnlock, Outputs, Reading, Settings, State, States, Stores, Times, Unlocked, Written};
+pub use engine::{
+    Differences, Force, ForcedUnlock, Outputs, Reading, ResourcePage, ResourceQuery, RolledBack, Sealing, Settings,
+    State, States, StoredBytes, Stores, Times, Unlocked, Written,
+};
 pub use error::Error;
 pub use key::{BadKey, Key};
 pub use store::MIGRATIONS;

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
@@ -54,12 +55,32 @@ impl LockInfo {
         LockInfo { id: id.to_owned(), text }
     }
 
+    /// A LockInfo for somebody who locks without a client.
+    pub fn by_person(lock: &ByPerson<'_>) -> Result<LockInfo, BadLockInfo> {
+        let ByPerson { id, operation, reason, user, path } = lock;
+        let text = json!({
+            "ID": id, "Operation": operation, "Info": reason, "Who": format!("{user}@stateward"),
+            "Version": env!("CARGO_PKG_VERSION"), "Created": Timestamp::now().to_string(), "Path": path,
+        });
+        LockInfo::of_lock(text.to_string().as_bytes())
+    }
+
     /// The text of one of its fields, if it is there.
     pub fn field(&self, name: &str) -> Option<String> {
         let fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&self.text).ok()?;
         let (_, value) = fields.into_iter().rfind(|(key, _)| key.eq_ignore_ascii_case(name))?;
         value.as_str().map(str::to_owned)
     }
+}
+
+/// What a person says when locking a state.
+#[derive(Clone, Copy, Debug)]
+pub struct ByPerson<'a> {
+    pub id: &'a str,
+    pub operation: &'a str,
+    pub reason: &'a str,
+    pub user: &'a str,
+    pub path: &'a str,
 }
 
 type Created = Option<Option<String>>;

@@ -48,6 +48,8 @@ mod peers;
 mod postgres;
 mod scale;
 mod toxiproxy;
+mod vault;
+mod weed;
 
 pub use cluster::{
     ADMIN, AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Grant, Kubeconfig, STATIC_TOKEN_GROUP, Scope,
@@ -60,3 +62,5 @@ pub use postgres::Postgres;
 pub use process::Process;
 pub use scale::{Scale, scale, seed};
 pub use toxiproxy::{Direction, Proxy, Toxiproxy};
+pub use vault::{AppRole, Vault};
+pub use weed::Weed;

@@ -150,11 +150,17 @@ pub(crate) fn unmount_at_the_end(mounted: &Path) {
 
 /// A TCP port of 127.0.0.1 that is free now.
 pub fn free_port() -> Result<u16> {
+    free_port_with(0)
+}
+
+/// A TCP port of 127.0.0.1 that is free now, and so is the one `above` it.
+pub(crate) fn free_port_with(above: u16) -> Result<u16> {
+    let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
     // Below the range that the kernel takes for outgoing connections, so that the port is still free when the program
     // behind it starts, and when it is started again.
     for _attempt in 0..1000 {
-        let port = fastrand::u16(10_000..32_000);
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let port = fastrand::u16(10_000..32_000 - above);
+        if is_free(port) && is_free(port + above) {
             return Ok(port);
         }
     }

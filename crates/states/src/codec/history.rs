@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use zstd::zstd_safe::{CCtx, CParameter, compress_bound};
 
-use super::segment::{Encoding, Segment, unpack};
+use super::segment::{Encoding, Segment};
 
 /// For each older segment the index of the newer one to take the difference to: the one with equal bytes, else the
 /// one that stands in its place between neighbours with equal bytes. `None` only if there is no newer segment.
@@ -31,18 +31,31 @@ pub fn align(older: &[Segment], newer: &[Segment]) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// The older segment as a difference to a newer one, if that is smaller; both must be stored whole. To restore it,
-/// [`unpack`] the newer segment and give the result as `base`.
-pub fn delta(older: &Segment, older_stored: &[u8], newer: &Segment, newer_stored: &[u8]) -> Option<(Segment, Vec<u8>)> {
-    if older.encoding != Encoding::Zstd || newer.encoding != Encoding::Zstd {
-        return None;
-    }
-    let base = unpack(newer, newer_stored, None).ok()?;
-    let text = unpack(older, older_stored, None).ok()?;
-    let stored = compress_against(&base, &text)?;
+/// The older segment as a difference to a newer one, if that is smaller than the older one whole. Both are given as
+/// [`unpack`](super::unpack) gives them; to restore it, give the newer one as `base`.
+pub fn delta(older: &Segment, shaped: &[u8], newer: &Segment, base: &[u8]) -> Option<(Segment, Vec<u8>)> {
+    let stored = compress_against(base, shaped)?;
+    let smaller = match older.encoding {
+        Encoding::Zstd => (stored.len() as u64) < older.stored,
+        // How large it would be whole is not known: what is very small needs no comparison.
+        Encoding::ZstdDelta(_) => stored.len() < shaped.len() / SURELY || stored.len() < whole(older, shaped)?.1.len(),
+    };
     let segment = Segment { stored: stored.len() as u64, encoding: Encoding::ZstdDelta(newer.sha256), ..older.clone() };
-    (segment.stored < older.stored).then_some((segment, stored))
+    smaller.then_some((segment, stored))
 }
+
+/// A segment whole, packed as small as is worth the time for something that is written once and seldom read.
+pub fn whole(segment: &Segment, shaped: &[u8]) -> Option<(Segment, Vec<u8>)> {
+    let stored = zstd::bulk::compress(shaped, THOROUGH).ok()?;
+    let segment = Segment { stored: stored.len() as u64, encoding: Encoding::Zstd, ..segment.clone() };
+    Some((segment, stored))
+}
+
+/// States compress to a tenth or less; a difference this much smaller than its text is smaller than that.
+const SURELY: usize = 50;
+
+/// The level for what stays whole in the history.
+pub(super) const THOROUGH: i32 = 9;
 
 /// zstd's own default: what is left between the long matches is short.
 const LEVEL: i32 = 3;

@@ -1,7 +1,8 @@
 //! The bytes of states: received, kept small, given back exactly as they were sent.
 //!
 //! The doors are [`Receiver`] (an upload becomes [`Segment`]s in a spool), [`restore`] (segments become the upload
-//! again), [`delta`] (history), and what reads a restored state: [`with_serial`], [`outputs`], [`resources`], [`diff`].
+//! again), [`delta`] (history), and what reads a restored state: [`with_serial`], [`outputs`], [`output_list`],
+//! [`resources`], [`diff`].
 //!
 //! Synchronous, bounded in memory whatever the size, and without knowledge of stores or HTTP. Nothing is parsed into a
 //! tree and no number or escape is ever decoded and written again: what comes back has the SHA-256 of what came.
@@ -15,6 +16,7 @@ mod gear;
 mod hash_text;
 mod header;
 mod history;
+mod laid_out;
 mod layout;
 mod number;
 mod pack;
@@ -27,12 +29,13 @@ mod spool;
 mod text;
 
 pub use fault::{BadState, Damaged};
-pub use history::{align, delta};
+pub use history::{align, delta, whole};
+pub use laid_out::LaidOut;
 pub use layout::{Place, Resume};
 pub use read::{
-    Change, Diff, OutputChange, Resource, ResourceChange, Sensitive, Source, Unreadable, diff, outputs, resources,
-    with_serial,
+    Change, Diff, Output, OutputChange, Resource, ResourceChange, Sensitive, Source, Unreadable, Value, diff,
+    output_list, outputs, resources, with_serial,
 };
 pub use receive::{Facts, Limits, Received, Receiver};
-pub use segment::{Encoding, Segment, Shape, restore, unpack};
+pub use segment::{Encoding, Segment, Shape, original, restore, unpack};
 pub use spool::SpoolPlace;

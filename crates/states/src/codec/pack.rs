@@ -10,6 +10,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use md5::{Digest, Md5};
 use zstd::bulk::Compressor;
 
+use super::history::THOROUGH;
 use super::segment::{Encoding, Segment, Shape};
 use super::spool::Spool;
 
@@ -23,6 +24,7 @@ pub(super) struct Packer {
     part: Option<Context>,
     md5: Md5,
     compressor: Option<Compressor<'static>>,
+    level: i32,
     packed: Vec<u8>,
     segments: Vec<Segment>,
     spool: Spool,
@@ -44,11 +46,17 @@ impl Packer {
             part: None,
             md5: Md5::new(),
             compressor: None,
+            level: LEVEL,
             packed: Vec::new(),
             segments: Vec::new(),
             spool,
             failure: None,
         }
+    }
+
+    /// Takes its time for small results.
+    pub(super) fn thorough(spool: Spool) -> Packer {
+        Packer { level: THOROUGH, ..Packer::new(spool) }
     }
 
     pub(super) fn hash(&mut self, original: &[u8]) {
@@ -81,7 +89,7 @@ impl Packer {
     fn compress(&mut self, text: &[u8]) -> io::Result<()> {
         let compressor = match &mut self.compressor {
             Some(compressor) => compressor,
-            none => none.insert(Compressor::new(LEVEL)?),
+            none => none.insert(Compressor::new(self.level)?),
         };
         self.packed.clear();
         self.packed.reserve(zstd::zstd_safe::compress_bound(text.len()));

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::fault::BadState;
 use super::header::Header;
@@ -69,6 +70,16 @@ struct Intake {
 impl Receiver {
     pub fn new(limits: Limits, spool: SpoolPlace) -> Receiver {
         let packer = Packer::new(Spool::new(spool, limits.memory));
+        Receiver::with(limits, packer)
+    }
+
+    /// For what is put away for a long time: smaller, and slower.
+    pub fn thorough(limits: Limits, spool: SpoolPlace) -> Receiver {
+        let packer = Packer::thorough(Spool::new(spool, limits.memory));
+        Receiver::with(limits, packer)
+    }
+
+    fn with(limits: Limits, packer: Packer) -> Receiver {
         Receiver {
             scanner: Scanner::new(limits.depth),
             intake: Intake { header: Header::new(), segments: Segmenter::new(packer, limits.segment) },
@@ -120,7 +131,7 @@ impl Receiver {
             terraform_version: header.terraform_version,
             encrypted,
         };
-        Ok(Received { facts, segments: packed.segments, spool: packed.spool })
+        Ok(Received { facts, segments: packed.segments, spool: Arc::new(packed.spool) })
     }
 }
 
@@ -141,13 +152,19 @@ impl io::Write for Receiver {
 pub struct Received {
     pub facts: Facts,
     pub segments: Vec<Segment>,
-    spool: Spool,
+    spool: Arc<Spool>,
 }
 
 impl Received {
     /// The stored bytes of one segment, a few megabytes at most.
-    pub fn stored(&mut self, index: usize) -> io::Result<Vec<u8>> {
+    pub fn stored(&self, index: usize) -> io::Result<Vec<u8>> {
         self.spool.read(index)
+    }
+
+    /// The same as work for a thread: it may mean to read a file.
+    pub fn fetch(&self, index: usize) -> impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static {
+        let spool = self.spool.clone();
+        move || spool.read(index)
     }
 }
 

@@ -51,13 +51,18 @@ const LONGEST: u64 = 64 << 20;
 
 /// Writes the bytes that were sent. `base` is what [`unpack`] gives for the segment that a delta refers to.
 pub fn restore(segment: &Segment, stored: &[u8], base: Option<&[u8]>, out: &mut dyn io::Write) -> Result<(), Damaged> {
-    let shaped = unpack(segment, stored, base)?;
+    let original = original(segment, unpack(segment, stored, base)?)?;
+    out.write_all(&original).map_err(Damaged::Output)
+}
+
+/// The bytes that were sent, from those that [`unpack`] gives.
+pub fn original(segment: &Segment, shaped: Vec<u8>) -> Result<Vec<u8>, Damaged> {
     let original = match segment.shape {
         Shape::AsSent => shaped,
         Shape::Minified(from) => expand(&shaped, from, segment.original)?,
     };
     verify(segment, &original)?;
-    out.write_all(&original).map_err(Damaged::Output)
+    Ok(original)
 }
 
 /// The bytes of a segment in their stored shape: what a delta against this segment needs.

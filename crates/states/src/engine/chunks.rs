@@ -3,9 +3,11 @@
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
+use keys::Position;
 use uuid::Uuid;
 
 use super::State;
+use super::seal::Cover;
 use crate::Error;
 use crate::failpoints::Step;
 use crate::head::{Extent, Upload};
@@ -18,6 +20,7 @@ const AT_ONCE: usize = 4;
 pub(super) struct Writer<'a> {
     state: &'a State,
     upload: Upload,
+    cover: Cover,
     chunk: usize,
     buffer: BytesMut,
     length: u64,
@@ -26,10 +29,10 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(state: &'a State, upload: Upload) -> Writer<'a> {
-        let chunk = state.store.limits().chunk;
+    pub(super) fn new(state: &'a State, upload: Upload, cover: Cover) -> Writer<'a> {
+        let chunk = state.store.limits().chunk - cover.overhead();
         let under_way = FuturesUnordered::new();
-        Writer { state, upload, chunk, buffer: BytesMut::new(), length: 0, number: 0, under_way }
+        Writer { state, upload, cover, chunk, buffer: BytesMut::new(), length: 0, number: 0, under_way }
     }
 
     /// Where the next byte will be.
@@ -38,16 +41,13 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let limit = self.state.store.limits().version;
         self.length += bytes.len() as u64;
-        if let Some(limit) = limit.filter(|limit| self.length > *limit) {
-            let text = format!("its compressed size is more than {limit} bytes");
-            return Err(crate::store::StoreError::TooLarge(text).into());
-        }
+        self.state.fits(self.length)?;
         self.buffer.extend_from_slice(bytes);
-        while self.buffer.len() >= self.chunk {
+        // The last chunk is known as such: there may be bytes behind one that is only full.
+        while self.buffer.len() > self.chunk {
             let full = self.buffer.split_to(self.chunk).freeze();
-            self.put(full).await?;
+            self.put(full, Position::More).await?;
         }
         Ok(())
     }
@@ -55,13 +55,14 @@ impl<'a> Writer<'a> {
     pub(super) async fn finish(mut self) -> Result<Extent, Error> {
         if !self.buffer.is_empty() {
             let rest = self.buffer.split().freeze();
-            self.put(rest).await?;
+            self.put(rest, Position::Last).await?;
         }
         while self.under_way.try_next().await?.is_some() {}
-        Ok(Extent { upload: self.upload.id, chunk: self.chunk as u64, length: self.length })
+        let (upload, sealed) = (self.upload.id, self.cover.is_sealed());
+        Ok(Extent { upload, chunk: self.chunk as u64, length: self.length, sealed })
     }
 
-    async fn put(&mut self, bytes: Bytes) -> Result<(), Error> {
+    async fn put(&mut self, bytes: Bytes, position: Position) -> Result<(), Error> {
         if Timestamp::now() > self.upload.deadline {
             return Err(Error::UploadExpired);
         }
@@ -69,6 +70,7 @@ impl<'a> Writer<'a> {
             self.under_way.try_next().await?;
         }
         let (state, deadline) = (self.state, self.upload.deadline);
+        let bytes = self.cover.close(self.number, position, bytes)?;
         let id = ChunkId { key: state.key.clone(), upload: self.upload.id, number: self.number };
         self.number += 1;
         self.under_way.push(Box::pin(async move {
@@ -92,12 +94,25 @@ impl<'a> Writer<'a> {
 pub(super) struct Reader {
     state: State,
     extent: Extent,
+    /// Found when it is needed.
+    cover: Option<Cover>,
     last: Option<(u32, Bytes)>,
 }
 
 impl Reader {
     pub(super) fn new(state: State, extent: Extent) -> Reader {
-        Reader { state, extent, last: None }
+        let cover = (!extent.sealed).then_some(Cover::Clear);
+        Reader { state, extent, cover, last: None }
+    }
+
+    /// With a cover that does not follow from the head.
+    pub(super) fn covered(state: State, extent: Extent, cover: Cover) -> Reader {
+        Reader { state, extent, cover: Some(cover), last: None }
+    }
+
+    /// Lets go of the chunk that it remembers.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
     }
 
     pub(super) async fn range(&mut self, from: u64, length: u64) -> Result<Bytes, Error> {
@@ -108,15 +123,22 @@ impl Reader {
         }
         let size = self.extent.chunk;
         let number = |at: u64| u32::try_from(at / size).map_err(|_| missing());
-        let (first, end) = (number(from)?, number(to - 1)?);
+        let (first, end, last) = (number(from)?, number(to - 1)?, number(self.extent.length - 1)?);
         let remembered = self.last.take();
         let (state, upload) = (&self.state, self.extent.upload);
+        let cover = match &self.cover {
+            Some(cover) => cover,
+            None => self.cover.insert(state.cover_of(upload).await?),
+        };
         let chunks = stream::iter(first..=end).map(|number| {
             let remembered = remembered.as_ref().filter(|(known, _)| *known == number).map(|(_, bytes)| bytes.clone());
             async move {
                 match remembered {
                     Some(bytes) => Ok(bytes),
-                    None => fetch(state, upload, number).await,
+                    None => {
+                        let position = if number == last { Position::Last } else { Position::More };
+                        cover.open(number, position, fetch(state, upload, number).await?)
+                    }
                 }
             }
         });

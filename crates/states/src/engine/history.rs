@@ -8,23 +8,30 @@ use uuid::Uuid;
 use super::State;
 use super::change::Verdict;
 use super::chunks::{Reader, Writer};
+use super::manifest::{self, Kind, Manifest, Part, ended};
+use super::shrink::is_settled;
 use super::write::after;
 use crate::Error;
 use crate::failpoints::Step;
-use crate::head::{Head, Page, Upload, Version};
+use crate::head::{Body, Head, Page, Upload, Version};
 
 /// More than this many versions in a head, and the older half of them goes into a page.
-const RECENT: usize = 16;
+const RECENT: usize = 24;
 
-/// A page that the head does not name yet, and what it holds.
-pub(super) struct Room {
-    page: Page,
-    versions: Vec<Version>,
+/// What was made for a head that cannot keep what is current as an old version; the head does not name it yet.
+pub(super) enum Room {
+    /// All its versions in a page.
+    Page { page: Page, versions: Vec<Version> },
+    /// The bytes of the current version in chunks.
+    Spilled { version: Version, body: Body },
 }
 
 impl Room {
     pub(super) fn upload(&self) -> Uuid {
-        self.page.extent.upload
+        match self {
+            Room::Page { page, .. } => page.extent.upload,
+            Room::Spilled { body, .. } => body.upload().unwrap_or_default(),
+        }
     }
 }
 
@@ -36,42 +43,48 @@ impl State {
         for page in &head.pages {
             versions.extend(self.page(page).await?);
         }
+        let now = Timestamp::now();
+        let kept = |version: &Version| {
+            version.number == head.last_version || !self.is_old(head.last_version, version.number, version.at, now)
+        };
+        versions.retain(kept);
         Ok(versions)
     }
 
     /// One version by its number.
     pub async fn version(&self, number: u64) -> Result<Version, Error> {
-        let head = self.head().await?.ok_or(Error::NotFound)?;
-        let here = head.current.into_iter().chain(head.recent).find(|version| version.number == number);
-        if let Some(version) = here {
-            return Ok(version);
-        }
-        let page = head.pages.iter().find(|page| (page.oldest..=page.newest).contains(&number));
-        let versions = self.page(page.ok_or(Error::NoVersion)?).await?;
+        let versions = self.versions().await?;
         versions.into_iter().find(|version| version.number == number).ok_or(Error::NoVersion)
     }
 
     async fn page(&self, page: &Page) -> Result<Vec<Version>, Error> {
         let bytes = Reader::new(self.clone(), page.extent).range(0, page.extent.length).await?;
-        serde_json::from_slice(&bytes).map_err(|error| Error::Damaged(format!("a page of old versions: {error}")))
+        manifest::read(&bytes, "a page of old versions")
     }
 
     /// Puts old versions into pages and drops pages that are too old, as far as it is due.
     pub(super) async fn tidy(&self) -> Result<(), Error> {
         let Some(head) = self.head().await? else { return Ok(()) };
         self.drop_pages(&head).await?;
-        let many = head.recent.len() > RECENT || head.inline_history() > self.store.limits().inline_history;
-        if many { self.put_away(&head.recent[head.recent.len() / 2..]).await } else { Ok(()) }
+        if !self.holds_many(&head) {
+            return Ok(());
+        }
+        let settled = head.recent.iter().rev().take_while(|version| is_settled(&head, version)).count();
+        let count = settled.min(head.recent.len().div_ceil(2));
+        if count == 0 { Ok(()) } else { self.put_away(&head.recent[head.recent.len() - count..]).await }
+    }
+
+    pub(super) fn needs_tidying(&self, head: &Head, now: Timestamp) -> bool {
+        self.holds_many(head) || head.pages.iter().any(|page| self.is_old_page(head, page, now))
+    }
+
+    fn holds_many(&self, head: &Head) -> bool {
+        head.recent.len() > RECENT || head.inline_history() > self.store.limits().inline_history
     }
 
     /// Moves these versions, the oldest of the head, into a page.
     async fn put_away(&self, old: &[Version]) -> Result<(), Error> {
-        let upload = self.new_upload();
-        self.change(|head| {
-            head.uploads.push(upload);
-            Ok(Verdict::Swap(()))
-        })
-        .await?;
+        let upload = self.name_upload().await?;
         let page = self.put_page(upload, old).await?;
         let moved = self.change(|head| {
             let named = head.uploads.iter().any(|named| named.id == upload.id);
@@ -90,48 +103,90 @@ impl State {
         Ok(())
     }
 
-    /// Puts all versions of the head, the current one included, into a page, for a head that has no room for the
-    /// current one as an old one. The head does not name the page yet: [`State::take_room`] does that.
+    /// Makes room for a head that cannot keep the current version as an old one. The head does not name it yet:
+    /// [`State::take_room`] does that.
     pub(super) async fn make_room(&self) -> Result<Room, Error> {
-        let upload = self.new_upload();
-        let versions = self.change(|head| {
-            head.uploads.push(upload);
-            Ok(Verdict::Swap(head.current.iter().chain(&head.recent).cloned().collect::<Vec<_>>()))
-        });
-        let versions = versions.await?;
-        let page = self.put_page(upload, &versions).await?;
-        Ok(Room { page, versions })
-    }
-
-    /// Lets the head name the page, if it still holds the same versions. Tells whether there is room now.
-    pub(super) fn take_room(&self, head: &mut Head, room: Option<&Room>) -> bool {
-        if let Some(Room { page, versions }) = room
-            && head.current.iter().chain(&head.recent).eq(versions)
-            && head.uploads.iter().any(|named| named.id == page.extent.upload)
-        {
-            head.current = None;
-            head.recent.clear();
-            head.uploads.retain(|named| named.id != page.extent.upload);
-            head.pages.insert(0, page.clone());
+        let upload = self.name_upload().await?;
+        let head = self.head().await?.ok_or(Error::NotFound)?;
+        let room = match head.current.clone().filter(|version| self.is_to_spill(version)) {
+            Some(version) => self.spill(upload, version).await,
+            None => {
+                let versions: Vec<Version> = head.current.into_iter().chain(head.recent).collect();
+                self.put_page(upload, &versions).await.map(|page| Room::Page { page, versions })
+            }
+        };
+        if room.is_err() {
+            self.give_up(upload.id).await;
         }
-        let current = head.current.as_ref().map_or(0, |version| version.body.inline_bytes());
-        current + head.inline_history() <= self.store.limits().inline_history_most
+        room
     }
 
-    fn new_upload(&self) -> Upload {
-        Upload { id: Uuid::new_v4(), deadline: after(self.settings.times.upload) }
+    /// Whether a version holds more bytes in the head than an old one should.
+    fn is_to_spill(&self, version: &Version) -> bool {
+        version.body.inline_bytes() > self.store.limits().inline_history / 2
+    }
+
+    /// Puts the bytes of a version that stand in the head into chunks.
+    async fn spill(&self, upload: Upload, version: Version) -> Result<Room, Error> {
+        let (bytes, packing, parts) = match &version.body {
+            Body::Inline { segments, bytes, sealed } => {
+                let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
+                (bytes, None, segments.iter().cloned().map(Part::Whole).collect())
+            }
+            Body::File { packing, bytes } => (bytes.clone().into(), Some(*packing), Vec::new()),
+            _ => return Err(Error::Internal("a body that is in chunks already".to_owned())),
+        };
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
+        writer.write(&bytes).await?;
+        let manifest = writer.position();
+        let list = Manifest::of(&version, None, packing, parts);
+        writer.write(&ended(&list, manifest, Kind::Version)?).await?;
+        let extent = writer.finish().await?;
+        let body = match packing {
+            Some(packing) => Body::Spilled { packing, extent, manifest },
+            None => Body::Chunks { extent, manifest, base: None },
+        };
+        Step::Spilled.hit();
+        Ok(Room::Spilled { version, body })
+    }
+
+    /// Lets the head name what was made for it, if it still holds the same versions. Tells whether there is room now.
+    pub(super) fn take_room(&self, head: &mut Head, room: Option<&Room>) -> bool {
+        let named = |head: &Head, room: &Room| head.uploads.iter().any(|named| named.id == room.upload());
+        match room {
+            Some(room @ Room::Page { page, versions })
+                if named(head, room) && head.current.iter().chain(&head.recent).eq(versions) =>
+            {
+                head.current = None;
+                head.recent.clear();
+                head.pages.insert(0, page.clone());
+                head.uploads.retain(|named| named.id != room.upload());
+            }
+            Some(room @ Room::Spilled { version, body })
+                if named(head, room) && head.current.as_ref() == Some(version) =>
+            {
+                if let Some(current) = &mut head.current {
+                    current.body = body.clone();
+                }
+                head.uploads.retain(|named| named.id != room.upload());
+            }
+            _ => {}
+        }
+        let current = head.current.as_ref();
+        let bytes = current.map_or(0, |version| version.body.inline_bytes()) + head.inline_history();
+        current.is_none_or(|version| !self.is_to_spill(version)) && bytes <= self.store.limits().inline_history_most
     }
 
     async fn put_page(&self, upload: Upload, versions: &[Version]) -> Result<Page, Error> {
         let (Some(newest), Some(oldest)) = (versions.first(), versions.last()) else {
             return Err(Error::Internal("a page without versions".to_owned()));
         };
-        let mut writer = Writer::new(self, upload);
-        let text = serde_json::to_vec(versions).map_err(|error| Error::Internal(error.to_string()))?;
-        writer.write(&text).await?;
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
+        writer.write(&ended(&versions, 0, Kind::Page)?).await?;
         let extent = writer.finish().await?;
         Step::PagePut.hit();
-        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, extent })
+        let stored = versions.iter().filter_map(|version| version.body.extent()).map(|extent| extent.length).sum();
+        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, stored, extent })
     }
 
     /// Lets go of versions in the head that are beyond the settings.
@@ -150,8 +205,7 @@ impl State {
     /// Lets go of pages that hold nothing but versions beyond the settings.
     async fn drop_pages(&self, head: &Head) -> Result<(), Error> {
         let now = Timestamp::now();
-        let is_old = |page: &&Page| self.is_old(head.last_version, page.newest, page.newest_at, now);
-        let pages: Vec<&Page> = head.pages.iter().filter(is_old).collect();
+        let pages: Vec<&Page> = head.pages.iter().filter(|page| self.is_old_page(head, page, now)).collect();
         if pages.is_empty() {
             return Ok(());
         }
@@ -173,6 +227,10 @@ impl State {
         .await
     }
 
+    fn is_old_page(&self, head: &Head, page: &Page, now: Timestamp) -> bool {
+        self.is_old(head.last_version, page.newest, page.newest_at, now)
+    }
+
     fn is_old(&self, last_version: u64, number: u64, at: Timestamp, now: Timestamp) -> bool {
         let kept = u64::try_from(self.settings.versions.max(1)).unwrap_or(u64::MAX);
         let age = self.settings.version_age.and_then(|age| SignedDuration::try_from(age).ok());
@@ -182,6 +240,7 @@ impl State {
     /// Every upload that the head names, in whatever way.
     pub(super) async fn named(&self, head: &Head) -> Result<BTreeSet<Uuid>, Error> {
         let mut named: BTreeSet<Uuid> = head.uploads.iter().map(|upload| upload.id).collect();
+        named.extend(head.seal.iter().map(|key| key.copy));
         named.extend(head.current.iter().chain(&head.recent).filter_map(|version| version.body.upload()));
         for page in &head.pages {
             named.insert(page.extent.upload);

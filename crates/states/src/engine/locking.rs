@@ -97,6 +97,10 @@ impl State {
     }
 
     pub(super) fn decide(&self, head: &Head, wish: Wish<'_>, user: &str, now: Timestamp) -> Decision {
+        // A tombstone stops everybody; whoever left it still has to let go of the lock.
+        if head.moved.is_some() && !matches!(wish, Wish::Unlock(_)) {
+            return Decision::Displaced;
+        }
         let state = lock::State { lock: head.lock.as_ref(), released: head.released.as_ref() };
         decide(state, wish, user, now, self.rules())
     }
@@ -126,6 +130,9 @@ fn end(head: &mut Head, lock: Lock, user: &str, at: Timestamp, how: End) {
 
 /// The 423 of a decision that lets nothing happen.
 pub(super) fn refused(decision: &Decision, head: &Head) -> Error {
+    if let Err(moved) = head.here() {
+        return moved;
+    }
     let info = match (decision, &head.lock, &head.released) {
         (Decision::Held, Some(lock), _) => lock.info.clone(),
         (_, _, Some(released)) => ended(released),

@@ -4,17 +4,28 @@
 //! one swap of the head, decided anew on what is there each time (see [`change`](self)); everything that a head names is
 //! already in the store when the head begins to name it.
 
+mod chain;
 mod change;
 mod chunks;
 mod history;
+mod inspect;
+mod listing;
 mod locking;
+mod manifest;
 mod outputs;
 mod read;
+mod rebuild;
+mod restore;
+mod rollback;
+mod seal;
+mod shrink;
 mod sweep;
+mod tombstone;
+mod upkeep;
 mod write;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::Pattern;
@@ -23,15 +34,21 @@ use tokio::sync::Semaphore;
 
 use crate::Error;
 use crate::codec;
-use crate::head::Head;
+use crate::head::{Head, StateKey};
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::metrics::Metrics;
-use crate::store::{Expect, Found, Store};
+use crate::store::{Expect, Found, Store, StoreError};
 
+use upkeep::Upkeep;
+
+pub use inspect::{Differences, ResourcePage, ResourceQuery};
+pub(crate) use listing::{Found as FoundState, each_head};
 pub use locking::{Force, Unlocked};
 pub use outputs::Outputs;
 pub use read::Reading;
+pub use rollback::RolledBack;
+pub use seal::Sealing;
 pub use write::Written;
 
 /// What the engine is told.
@@ -50,7 +67,17 @@ pub struct Settings {
     pub uploads: usize,
     /// The largest LockInfo.
     pub lock_info_bytes: usize,
+    pub stored_bytes: StoredBytes,
     pub times: Times,
+    pub sealing: Sealing,
+}
+
+/// How many bytes one state with its older versions may take of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoredBytes {
+    /// Where the store is not made for much; `None`: what the store says itself.
+    pub in_cluster: Option<u64>,
+    pub elsewhere: Option<u64>,
 }
 
 /// How long things may take that others wait for.
@@ -94,6 +121,7 @@ struct Inner {
     settings: Arc<Settings>,
     uploads: Semaphore,
     metrics: Metrics,
+    upkeep: Arc<Upkeep>,
 }
 
 /// Which store keeps what.
@@ -115,7 +143,8 @@ impl States {
     /// With counters that somebody reads.
     pub fn measured(stores: Stores, settings: Settings, metrics: Metrics) -> States {
         let uploads = Semaphore::new(settings.uploads);
-        States(Arc::new(Inner { stores, settings: Arc::new(settings), uploads, metrics }))
+        let (settings, upkeep) = (Arc::new(settings), Arc::default());
+        States(Arc::new(Inner { stores, settings, uploads, metrics, upkeep }))
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -141,7 +170,9 @@ impl States {
 
     /// One state, in a store that does not follow from its namespace.
     pub fn in_store(&self, store: Arc<dyn Store>, key: Key) -> State {
-        State { store, key, settings: self.0.settings.clone(), owners: Owners::ToldApart }
+        let Inner { settings, upkeep, .. } = &*self.0;
+        let (settings, upkeep, seen_key) = (settings.clone(), upkeep.clone(), Arc::default());
+        State { store, key, settings, upkeep, owners: Owners::ToldApart, seen_key }
     }
 
     /// Every store once.
@@ -163,7 +194,10 @@ pub struct State {
     store: Arc<dyn Store>,
     key: Key,
     settings: Arc<Settings>,
+    upkeep: Arc<Upkeep>,
     owners: Owners,
+    /// The key that the head had when it was read last.
+    seen_key: Arc<Mutex<Option<StateKey>>>,
 }
 
 impl State {
@@ -183,14 +217,45 @@ impl State {
 
     /// What the head says now.
     pub async fn head(&self) -> Result<Option<Head>, Error> {
-        Ok(self.store.read_head(&self.key).await?.map(|found| found.head))
+        Ok(self.store.read_head(&self.key).await?.map(|found| self.seen(found.head)))
     }
 
     async fn found(&self) -> Result<(Head, Expect), Error> {
         Ok(match self.store.read_head(&self.key).await? {
             None => (Head::new(), Expect::Nothing),
-            Some(Found { head, revision }) => (head, Expect::Revision(revision)),
+            Some(Found { head, revision }) => (self.seen(head), Expect::Revision(revision)),
         })
+    }
+
+    fn seen(&self, head: Head) -> Head {
+        if head.seal.is_some() {
+            self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&head.seal);
+        }
+        head
+    }
+
+    fn seen_key(&self) -> Option<StateKey> {
+        self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How much of the store this state may take, and the setting that says so.
+    fn most_stored(&self) -> Option<(u64, &'static str)> {
+        let StoredBytes { in_cluster, elsewhere } = self.settings.stored_bytes;
+        match self.store.limits().version {
+            Some(own) => Some((in_cluster.unwrap_or(own), "states.cluster_bytes")),
+            None => elsewhere.map(|most| (most, "states.stored_bytes")),
+        }
+    }
+
+    /// Refuses what would take too much of the store.
+    fn fits(&self, bytes: u64) -> Result<(), Error> {
+        match self.most_stored().filter(|(most, _)| bytes > *most) {
+            None => Ok(()),
+            Some((most, setting)) => {
+                let text = format!("the state and its older versions would take more than {most} bytes: see {setting}");
+                Err(StoreError::TooLarge(text).into())
+            }
+        }
     }
 
     fn rules(&self) -> Rules {

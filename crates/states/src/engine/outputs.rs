@@ -24,7 +24,7 @@ impl State {
     /// A state document with the outputs of the current version and no resources.
     pub async fn outputs(&self, sensitive: Sensitive) -> Result<Outputs, Error> {
         let head = self.head().await?.ok_or(Error::NotFound)?;
-        let version = head.visible().cloned().ok_or(Error::NotFound)?;
+        let version = head.here()?.visible().cloned().ok_or(Error::NotFound)?;
         if version.facts.encrypted {
             return Err(Error::Encrypted);
         }
@@ -45,7 +45,7 @@ impl State {
     }
 
     /// One pass over a version.
-    async fn pass(&self, version: &Version, out: &mut dyn Write) -> io::Result<()> {
+    pub(super) async fn pass(&self, version: &Version, out: &mut dyn Write) -> io::Result<()> {
         let mut reading = self.open(version.clone()).await.map_err(io::Error::other)?;
         while let Some(piece) = reading.next().await.map_err(io::Error::other)? {
             out.write_all(&piece)?;

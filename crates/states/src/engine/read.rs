@@ -5,29 +5,36 @@ use std::fmt;
 use std::io::{Cursor, Read};
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
+use keys::Position;
+use uuid::Uuid;
 
 use super::State;
+use super::chain::{Chain, blocking};
 use super::chunks::Reader;
-use super::write::Manifest;
 use crate::Error;
 use crate::codec::{self, Segment};
 use crate::head::{Body, Facts, Packing, Version};
+use crate::packing;
 
 /// A version that is being read.
 #[derive(Debug)]
 pub struct Reading {
     pub number: u64,
     pub facts: Facts,
-    segments: std::vec::IntoIter<Segment>,
-    from: u64,
     source: Source,
 }
 
 #[derive(Debug)]
 enum Source {
-    Inline(Bytes),
-    Chunks(Reader),
+    /// What is left of the segments and of their stored bytes.
+    Inline {
+        segments: std::vec::IntoIter<Segment>,
+        bytes: Bytes,
+    },
+    Chunks {
+        chain: Box<Chain>,
+        next: usize,
+    },
     File(File),
 }
 
@@ -47,7 +54,7 @@ impl State {
     /// The current version, if there is one.
     pub async fn read(&self) -> Result<Option<Reading>, Error> {
         let Some(head) = self.head().await? else { return Ok(None) };
-        match head.visible() {
+        match head.here()?.visible() {
             Some(version) => self.open(version.clone()).await.map(Some),
             None => Ok(None),
         }
@@ -55,56 +62,68 @@ impl State {
 
     /// Any version that the head or its history has.
     pub async fn open(&self, version: Version) -> Result<Reading, Error> {
-        let Version { number, facts, body, .. } = version;
-        let (segments, source) = match body {
-            Body::Inline { segments, bytes } => (segments, Source::Inline(bytes.into())),
-            Body::File { packing, bytes } => {
-                let bytes = Cursor::new(bytes);
-                let file: Box<dyn Read + Send> = match packing {
-                    Packing::Plain => Box::new(bytes),
-                    Packing::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-                };
-                (Vec::new(), Source::File(File(Some(file))))
+        let source = match &version.body {
+            Body::Chunks { .. } => {
+                Source::Chunks { chain: Box::new(Chain::open(self.clone(), &version).await?), next: 0 }
             }
-            Body::Chunks { extent, manifest } => {
-                let mut reader = Reader::new(self.clone(), extent);
-                let length = extent.length.saturating_sub(manifest);
-                let list = reader.range(manifest, length).await?;
-                let list: Manifest = serde_json::from_slice(&list)
-                    .map_err(|error| Error::Damaged(format!("the manifest of version {number}: {error}")))?;
-                (list.segments, Source::Chunks(reader))
+            Body::Spilled { packing, .. } => Source::file(*packing, self.spilled(&version.body).await?),
+            Body::File { packing, bytes } => Source::file(*packing, bytes.clone().into()),
+            Body::Inline { segments, bytes, sealed } => {
+                let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
+                Source::Inline { segments: segments.clone().into_iter(), bytes }
             }
         };
-        Ok(Reading { number, facts, segments: segments.into_iter(), from: 0, source })
+        let Version { number, facts, .. } = version;
+        Ok(Reading { number, facts, source })
+    }
+
+    /// The stored bytes of a body that stands in the head.
+    pub(super) async fn open_inline(&self, bytes: Bytes, sealed: Option<Uuid>) -> Result<Bytes, Error> {
+        match sealed {
+            Some(id) => self.cover_of(id).await?.open(0, Position::Last, bytes),
+            None => Ok(bytes),
+        }
+    }
+
+    /// A file that went into chunks: never larger than the object that it stood in before.
+    pub(super) async fn spilled(&self, body: &Body) -> Result<Bytes, Error> {
+        match body {
+            Body::Spilled { extent, manifest, .. } => Reader::new(self.clone(), *extent).range(0, *manifest).await,
+            _ => Err(Error::Internal("a body that is no file in chunks".to_owned())),
+        }
+    }
+}
+
+impl Source {
+    fn file(packing: Packing, bytes: Bytes) -> Source {
+        Source::File(File(Some(packing::reader(packing, Cursor::new(bytes)))))
     }
 }
 
 impl Reading {
     /// The next piece of the state; `None` at its end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        if let Source::File(file) = &mut self.source {
-            return file.next().await;
-        }
-        let Some(segment) = self.segments.next() else { return Ok(None) };
-        let (from, length) = (self.from, segment.stored);
-        self.from += length;
-        let stored = match &mut self.source {
-            Source::File(_) => return Ok(None),
-            Source::Chunks(reader) => reader.range(from, length).await?,
-            Source::Inline(bytes) => {
-                let range = usize::try_from(from).ok().zip(usize::try_from(from + length).ok());
-                let range = range.filter(|(_, to)| *to <= bytes.len());
-                let (from, to) = range.ok_or_else(|| Error::Damaged("the head holds too few bytes".to_owned()))?;
-                bytes.slice(from..to)
+        match &mut self.source {
+            Source::File(file) => file.next().await,
+            Source::Chunks { chain, next } if *next < chain.len() => {
+                *next += 1;
+                chain.original(*next - 1).await.map(Some)
             }
-        };
-        let restored = tokio::task::spawn_blocking(move || {
-            let mut out = Vec::with_capacity(usize::try_from(segment.original).unwrap_or(0).min(8 << 20));
-            codec::restore(&segment, &stored, None, &mut out).map(|()| out)
-        });
-        let restored = restored.await.map_err(|error| Error::Internal(error.to_string()))?;
-        let restored = restored.map_err(|error| Error::Damaged(format!("version {}: {error}", self.number)))?;
-        Ok(Some(restored.into()))
+            Source::Chunks { .. } => Ok(None),
+            Source::Inline { segments, bytes } => {
+                let Some(segment) = segments.next() else { return Ok(None) };
+                let length = usize::try_from(segment.stored).ok().filter(|length| *length <= bytes.len());
+                let length = length.ok_or_else(|| Error::Damaged("the head holds too few bytes".to_owned()))?;
+                let stored = bytes.split_to(length);
+                let restored = blocking(move || {
+                    let mut out = Vec::new();
+                    codec::restore(&segment, &stored, None, &mut out).map(|()| out)
+                });
+                let restored = restored.await?;
+                let restored = restored.map_err(|error| Error::Damaged(format!("version {}: {error}", self.number)))?;
+                Ok(Some(restored.into()))
+            }
+        }
     }
 }
 

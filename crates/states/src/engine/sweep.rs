@@ -17,7 +17,7 @@ use super::{State, States};
 use crate::Error;
 use crate::failpoints::Step;
 use crate::key::Key;
-use crate::store::{Store, Stray};
+use crate::store::{Found, Store, StoreError, Stray};
 
 /// What a sweep removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,8 @@ impl States {
         for store in self.stores() {
             match self.sweep_store(&store).await {
                 Ok(uploads) => swept.uploads += uploads,
+                // This server need not be able to read what no route leads to.
+                Err(Error::Store(StoreError::Refused(_))) if !self.is_routed(store.name()) => {}
                 Err(error) => tracing::warn!(store = store.name(), %error, "failed to sweep"),
             }
         }
@@ -45,7 +47,11 @@ impl States {
         let past = before(now, self.settings().times.skew);
         for key in store.list(None).await? {
             let state = self.in_store(store.clone(), key);
+            if let Err(error) = state.upkeep().await {
+                tracing::warn!(state = %state.key, %error, "failed to put old versions away");
+            }
             count += tell(&state, state.sweep_named(past).await);
+            tell(&state, state.sweep_deleted(past).await);
         }
         let mut strays: BTreeMap<Key, Vec<Stray>> = BTreeMap::new();
         for stray in store.uploads_before(past).await? {
@@ -79,6 +85,21 @@ impl State {
             self.store.delete_chunks(&self.key, *upload).await?;
         }
         Ok(late.len())
+    }
+
+    /// The head of a state that was deleted longer ago than it can be restored; its chunks are strays then.
+    async fn sweep_deleted(&self, past: Timestamp) -> Result<usize, Error> {
+        let Some(Found { head, revision }) = self.store.read_head(&self.key).await? else { return Ok(0) };
+        let past = before(past, self.settings.times.grace);
+        if !head.deleted.is_some_and(|deleted| deleted.at < past) || head.lock.is_some() {
+            return Ok(0);
+        }
+        match self.store.delete_head(&self.key, &revision).await {
+            Ok(()) => Ok(1),
+            // Somebody is using it again.
+            Err(StoreError::Conflict) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Chunks that are there although no head may name them.

@@ -7,22 +7,24 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use keys::Position;
 use uuid::Uuid;
 
 use super::State;
+use super::chain::blocking;
 use super::change::Verdict;
 use super::chunks::Writer;
 use super::history::Room;
 use super::locking::refused;
+use super::manifest::{Kind, Manifest, Part, ended};
 use crate::Error;
-use crate::codec::{Received, Segment};
+use crate::codec::Received;
 use crate::failpoints::Step;
 use crate::head::{Body, Facts, Head, Upload};
 use crate::lock::{Decision, Wish};
 use crate::store::StoreError;
 
-/// How often a page is made for one write.
+/// How often room is made for one write.
 const ROOMS: u32 = 10;
 
 /// What a write did.
@@ -34,31 +36,30 @@ pub enum Written {
     Same,
 }
 
-/// The list of segments at the end of an upload.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Manifest {
-    pub(super) segments: Vec<Segment>,
-}
-
 impl State {
     /// Makes what was received the current version, if the caller's lock allows it.
     pub async fn write(&self, received: Received, id: Option<&str>, user: &str) -> Result<Written, Error> {
         let facts = Facts::from(&received.facts);
         let total: u64 = received.segments.iter().map(|segment| segment.stored).sum();
         let small = usize::try_from(total).is_ok_and(|total| total <= self.store.limits().inline);
-        let mut received = received;
         if small {
-            let (segments, bytes);
-            (received, segments, bytes) = whole(received).await?;
-            let body = Body::Inline { segments, bytes };
+            let body = self.inline(&received, id, user).await?;
             match self.put_with_room(&facts, &body, id, user, None).await {
                 // The store has its own way to count; chunks always fit.
                 Err(Error::Store(StoreError::TooLarge(_))) => {}
-                other => return self.tidied(other).await,
+                other => return other,
             }
         }
-        let written = self.write_chunks(received, &facts, id, user).await;
-        self.tidied(written).await
+        self.write_chunks(received, &facts, id, user).await
+    }
+
+    /// A body for the head itself.
+    async fn inline(&self, received: &Received, id: Option<&str>, user: &str) -> Result<Body, Error> {
+        let (segments, bytes) = (received.segments.clone(), whole(received).await?);
+        let sealed = Uuid::new_v4();
+        let cover = self.cover(sealed, Some((Wish::Change(id), user))).await?;
+        let bytes = cover.close(0, Position::Last, bytes.into())?.into();
+        Ok(Body::Inline { segments, bytes, sealed: cover.is_sealed().then_some(sealed) })
     }
 
     async fn write_chunks(
@@ -70,23 +71,21 @@ impl State {
     ) -> Result<Written, Error> {
         let upload = Upload { id: Uuid::new_v4(), deadline: after(self.settings.times.upload) };
         // Whoever may not write is told so before the bytes go anywhere.
-        let same = self.change(|head| {
+        let number = self.change(|head| {
             let now = Timestamp::now();
             match self.decide(head, Wish::Change(id), user, now) {
-                Decision::Proceed if is_same(head, facts) => Ok(self.renewed(head, now, true)),
+                Decision::Proceed if is_same(head, facts) => Ok(self.renewed(head, now, None)),
                 Decision::Proceed => {
                     head.uploads.push(upload);
                     self.renewed(head, now, ());
-                    Ok(Verdict::Swap(false))
+                    Ok(Verdict::Swap(Some(head.last_version + 1)))
                 }
                 other => Err(refused(&other, head)),
             }
         });
-        if same.await? {
-            return Ok(Written::Same);
-        }
+        let Some(number) = number.await? else { return Ok(Written::Same) };
         Step::UploadNamed.hit();
-        let stored = self.upload(upload, received).await;
+        let stored = self.upload(upload, received, facts, number, user).await;
         let written = match stored {
             Ok(body) => {
                 Step::BeforeCommit.hit();
@@ -105,20 +104,27 @@ impl State {
         written
     }
 
-    async fn upload(&self, upload: Upload, mut received: Received) -> Result<Body, Error> {
-        let mut writer = Writer::new(self, upload);
+    async fn upload(
+        &self,
+        upload: Upload,
+        received: Received,
+        facts: &Facts,
+        number: u64,
+        user: &str,
+    ) -> Result<Body, Error> {
+        let mut writer = Writer::new(self, upload, self.cover(upload.id, None).await?);
         for index in 0..received.segments.len() {
-            let bytes;
-            (received, bytes) = stored(received, index).await?;
-            writer.write(&bytes).await?;
+            writer.write(&stored(&received, index).await?).await?;
         }
-        let manifest = writer.position();
-        let list = serde_json::to_vec(&Manifest { segments: received.segments });
-        writer.write(&list.map_err(|error| Error::Internal(error.to_string()))?).await?;
-        Ok(Body::Chunks { extent: writer.finish().await?, manifest })
+        let (by, at) = (Some(user.to_owned()), Timestamp::now());
+        let parts = received.segments.into_iter().map(Part::Whole).collect();
+        let manifest = Manifest { number, facts: facts.clone(), by, at, base: None, packing: None, parts };
+        let offset = writer.position();
+        writer.write(&ended(&manifest, offset, Kind::Version)?).await?;
+        Ok(Body::Chunks { extent: writer.finish().await?, manifest: offset, base: None })
     }
 
-    /// Makes a version the current one. Where the head has no room for what was current until now, a page is made first,
+    /// Makes a version the current one. Where the head has no room for what was current until now, room is made first,
     /// and made anew when somebody else was faster.
     async fn put_with_room(
         &self,
@@ -152,7 +158,8 @@ impl State {
         upload: Option<Upload>,
         room: Option<&Room>,
     ) -> Result<Written, Error> {
-        self.change(|head| {
+        let mut due = false;
+        let written = self.change(|head| {
             let now = Timestamp::now();
             match self.decide(head, Wish::Change(id), user, now) {
                 Decision::Proceed if is_same(head, facts) => Ok(self.renewed(head, now, Written::Same)),
@@ -168,15 +175,23 @@ impl State {
                     if !self.take_room(head, room) {
                         return Err(Error::NoRoom);
                     }
+                    // What was current until now is about to be stored as a small difference.
+                    let replaced = head.current.as_ref().map_or(0, |version| version.body.stored());
                     let number = head.push(facts.clone(), body.clone(), user, now);
                     self.trim(head, now);
+                    self.fits(head.stored() - replaced.min(head.stored()))?;
                     self.renewed(head, now, ());
+                    due = self.needs_upkeep(head, now);
                     Ok(Verdict::Swap(Written::Version(number)))
                 }
                 other => Err(refused(&other, head)),
             }
-        })
-        .await
+        });
+        let written = written.await?;
+        if due {
+            self.upkeep.want(self);
+        }
+        Ok(written)
     }
 
     /// Lets go of an upload that nobody can make a version of any more.
@@ -192,16 +207,6 @@ impl State {
             let _ = self.store.delete_chunks(&self.key, upload).await;
         }
     }
-
-    async fn tidied(&self, written: Result<Written, Error>) -> Result<Written, Error> {
-        if let Ok(Written::Version(_)) = written
-            && let Err(error) = self.tidy().await
-        {
-            // The write is done; old versions can wait for the next one.
-            tracing::warn!(%error, "failed to put old versions away");
-        }
-        written
-    }
 }
 
 /// The same bytes as the current version: clients repeat a POST whose answer was lost.
@@ -216,23 +221,15 @@ pub(super) fn after(time: Duration) -> Timestamp {
 }
 
 /// The stored bytes of one segment, read beside the runtime because they may come from a file.
-async fn stored(mut received: Received, index: usize) -> Result<(Received, Vec<u8>), Error> {
-    let read = tokio::task::spawn_blocking(move || {
-        let bytes = received.stored(index);
-        (received, bytes)
-    });
-    let (received, bytes) = read.await.map_err(|error| Error::Internal(error.to_string()))?;
-    let bytes = bytes.map_err(|error| Error::Internal(format!("failed to read the spool: {error}")))?;
-    Ok((received, bytes))
+pub(super) async fn stored(received: &Received, index: usize) -> Result<Vec<u8>, Error> {
+    let bytes = blocking(received.fetch(index)).await?;
+    bytes.map_err(|error| Error::Internal(format!("failed to read the spool: {error}")))
 }
 
-async fn whole(mut received: Received) -> Result<(Received, Vec<Segment>, Vec<u8>), Error> {
+async fn whole(received: &Received) -> Result<Vec<u8>, Error> {
     let mut all = Vec::new();
     for index in 0..received.segments.len() {
-        let bytes;
-        (received, bytes) = stored(received, index).await?;
-        all.extend_from_slice(&bytes);
+        all.extend_from_slice(&stored(received, index).await?);
     }
-    let segments = received.segments.clone();
-    Ok((received, segments, all))
+    Ok(all)
 }

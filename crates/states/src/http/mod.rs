@@ -5,6 +5,7 @@
 
 mod body;
 pub mod compat;
+pub mod manage;
 mod problem;
 mod receive;
 
@@ -26,7 +27,7 @@ use md5::{Digest as _, Md5};
 
 use crate::Error;
 use crate::codec::Sensitive;
-use crate::engine::{Force, State, States, Unlocked};
+use crate::engine::{Force, Reading, State, States, Unlocked};
 use crate::head::Head;
 use crate::key::Key;
 use crate::lock_info::LockInfo;
@@ -67,22 +68,30 @@ async fn read(
     let state = find(&states, names)?;
     caller.may(&action(&state, "get")).await?;
     let head = state.head().await.map_err(problem)?;
+    if let Some(head) = &head {
+        head.here().map_err(problem)?;
+    }
     let version = head.as_ref().and_then(Head::visible).cloned();
     let mut version = version.ok_or_else(|| problem(Error::NotFound))?;
-    let always = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store"), (VARY, "Accept-Encoding")];
+    states.metrics().sent(version.facts.size);
     if let Some(gzip) = body::packed(&mut version, &accepted) {
-        states.metrics().sent(version.facts.size);
         let md5 = BASE64_STANDARD.encode(Md5::digest(&gzip));
         let headers = [(CONTENT_ENCODING, "gzip".to_owned()), (CONTENT_MD5, md5)];
-        return Ok((always, headers, gzip).into_response());
+        return Ok((ALWAYS, headers, gzip).into_response());
     }
-    let mut reading = state.open(version).await.map_err(problem)?;
+    download(state.open(version).await.map_err(problem)?).await
+}
+
+const ALWAYS: [(HeaderName, &str); 3] =
+    [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store"), (VARY, "Accept-Encoding")];
+
+/// A version as an answer.
+async fn download(mut reading: Reading) -> Result<Response, Problem> {
     // The first piece is read before the status is sent, so that a store that fails is not a body cut short.
     let first = reading.next().await.map_err(problem)?;
-    states.metrics().sent(reading.facts.size);
     let headers =
         [(CONTENT_LENGTH, reading.facts.size.to_string()), (CONTENT_MD5, BASE64_STANDARD.encode(reading.facts.md5))];
-    Ok((always, headers, body::stream(first, reading)).into_response())
+    Ok((ALWAYS, headers, body::stream(first, reading)).into_response())
 }
 
 /// What `terraform_remote_state` needs, for those who may not read the state.
@@ -92,16 +101,21 @@ async fn outputs(
     Path(names): Path<Names>,
 ) -> Result<Response, Problem> {
     let state = find(&states, names)?;
-    caller.may(&on_states(&state, "get").subresource("outputs")).await?;
-    let sensitive = match caller.may(&on_states(&state, "get").subresource("sensitive-outputs")).await {
-        Ok(()) => Sensitive::Shown,
-        Err(refused) if refused.status == StatusCode::FORBIDDEN => Sensitive::LeftOut,
-        Err(problem) => return Err(problem),
-    };
+    let sensitive = outputs_allowed(&caller, &state).await?;
     let mut outputs = state.outputs(sensitive).await.map_err(problem)?;
     let first = outputs.recv().await.transpose().map_err(problem)?;
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     Ok((headers, body::outputs(first, outputs)).into_response())
+}
+
+/// Asks for the outputs, and then whether the sensitive ones are among them.
+async fn outputs_allowed(caller: &Caller, state: &State) -> Result<Sensitive, Problem> {
+    caller.may(&on_states(state, "get").subresource("outputs")).await?;
+    match caller.may(&on_states(state, "get").subresource("sensitive-outputs")).await {
+        Ok(()) => Ok(Sensitive::Shown),
+        Err(refused) if refused.status == StatusCode::FORBIDDEN => Ok(Sensitive::LeftOut),
+        Err(problem) => Err(problem),
+    }
 }
 
 async fn write(
@@ -203,20 +217,29 @@ async fn unlock(states: &States, caller: &Caller, names: Names, request: Request
     let state = find(states, names)?;
     let id = unlock_id(states, request).await?;
     let user = caller.identity().user.clone();
-    let (forced, taken) = state.would_end(id.as_deref(), &user).await.map_err(problem)?;
-    let (action, force) = if forced {
-        if !states.settings().may_force() {
-            let hint = "let its holder unlock it, or set states.forced_unlock";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "this server lets nobody break locks", hint));
-        }
-        (on_states(&state, "unlock"), Force::Granted)
-    } else {
-        (action(&state, "update"), Force::NotAsked)
-    };
+    let (breaks, taken) = state.would_end(id.as_deref(), &user).await.map_err(problem)?;
+    let (action, force) = unlocking(states, &state, breaks)?;
     let states = states.clone();
     let unlock = async move { release(&states, &state, id.as_deref(), &user, force, taken).await };
     caller.act(action, unlock).await?;
     Ok(StatusCode::OK.into_response())
+}
+
+/// What an UNLOCK must be allowed: to let go of the caller's own lock, or to break another's.
+fn unlocking(states: &States, state: &State, breaks: bool) -> Result<(Action, Force), Problem> {
+    if breaks {
+        return forced(states, state);
+    }
+    Ok((action(state, "update"), Force::NotAsked))
+}
+
+/// Breaking a lock is a permission of its own, which a server may switch off.
+fn forced(states: &States, state: &State) -> Result<(Action, Force), Problem> {
+    if states.settings().may_force() {
+        return Ok((on_states(state, "unlock"), Force::Granted));
+    }
+    let hint = "let its holder unlock it, or set states.forced_unlock";
+    Err(Problem::new(StatusCode::FORBIDDEN, "this server lets nobody break locks", hint))
 }
 
 fn no_such_method() -> Response {
@@ -244,15 +267,12 @@ async fn change_verb(state: &State) -> Result<&'static str, Problem> {
 
 /// An act on the resource that the store keeps its states in.
 fn action(state: &State, verb: &'static str) -> Action {
-    let resource = state.store().resource();
-    named(Action::on(verb, resource.group, resource.resource), state)
+    let (resource, object) = (state.store().resource(), state.store().object(state.key()));
+    Action::on(verb, resource.group, resource.resource).in_namespace(state.key().namespace()).named(object)
 }
 
 /// An act that only this program knows, such as breaking a lock.
 fn on_states(state: &State, verb: &'static str) -> Action {
-    named(Action::on(verb, STATES.group, STATES.resource), state)
-}
-
-fn named(action: Action, state: &State) -> Action {
+    let action = Action::on(verb, STATES.group, STATES.resource);
     action.in_namespace(state.key().namespace()).named(state.key().name())
 }

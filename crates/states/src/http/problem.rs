@@ -3,7 +3,8 @@
 //! Terraform repeats every 5xx, and then shows neither status nor body: what repeating cannot mend is a 4xx.
 
 use ::http::StatusCode;
-use access::http::Problem;
+use access::http::{Problem, RequestId};
+use serde_json::json;
 
 use crate::Error;
 use crate::codec::BadState;
@@ -20,16 +21,29 @@ pub(super) fn problem(error: Error) -> Problem {
         }
         Error::NotFound => (StatusCode::NOT_FOUND, "check the namespace and the name"),
         Error::NoVersion => (StatusCode::NOT_FOUND, "list the versions"),
+        Error::Moved { .. } => (StatusCode::CONFLICT, "use it there, or restore it here to take the tombstone back"),
+        Error::NoSerial => (StatusCode::CONFLICT, "read that version and push it, with a serial of your own"),
+        Error::NotAState => (StatusCode::CONFLICT, "read it whole, and push a state over it"),
         Error::Encrypted => (StatusCode::CONFLICT, "read the whole state, with a client that has the key"),
         Error::BadState(bad) => return bad_state(bad),
         Error::Busy { .. } | Error::NoRoom | Error::UploadExpired => return Problem::unavailable(error.to_string()),
-        Error::Store(StoreError::TooLarge(_)) => {
-            (StatusCode::PAYLOAD_TOO_LARGE, "use a store for larger states for this namespace: see states.routes")
-        }
+        Error::Store(StoreError::TooLarge(_)) => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "keep fewer versions (states.versions), or use a store for larger states (states.routes)",
+        ),
         Error::Store(StoreError::Refused(_)) => (StatusCode::CONFLICT, "mend that in the store, then try again"),
         Error::Store(StoreError::Conflict | StoreError::Unknown(_) | StoreError::Unavailable(_)) => {
             tracing::warn!(%error, "a store did not answer");
             return Problem::unavailable("the store of this state is not available at the moment");
+        }
+        Error::Key(keys::Error::Unavailable { .. }) => {
+            tracing::warn!(%error, "a key service did not answer");
+            return Problem::unavailable("the key of this state is not available at the moment");
+        }
+        // Not a 5xx: clients would repeat it and show nothing.
+        Error::Key(_) => {
+            tracing::error!(%error, "failed to open or seal a state");
+            (StatusCode::CONFLICT, "ask the operator of this server to look at the keys settings")
         }
         Error::Damaged(_) | Error::Internal(_) | Error::Store(StoreError::Damaged(_)) => {
             tracing::error!(%error, "failed to work on a state");
@@ -40,8 +54,20 @@ pub(super) fn problem(error: Error) -> Problem {
     let problem = Problem::new(status, error.to_string(), hint);
     match error {
         Error::Locked { info } => problem.answering(info),
+        Error::Moved { .. } => moved(problem),
         _ => problem,
     }
+}
+
+/// Clients read the 409 of a LOCK as a LockInfo and show nothing of it but the ID: there it says where to go.
+fn moved(problem: Problem) -> Problem {
+    let Problem { status, message, hint, .. } = &problem;
+    let error = json!({
+        "status": status.as_u16(), "reason": status.canonical_reason(), "message": message, "hint": hint,
+        "request_id": RequestId::current().map(|id| id.to_string()),
+    });
+    let document = json!({ "error": error, "ID": message, "Operation": "moved", "Info": hint }).to_string();
+    problem.answering(document)
 }
 
 pub(super) fn bad_state(bad: &BadState) -> Problem {

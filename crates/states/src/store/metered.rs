@@ -48,6 +48,10 @@ impl Store for Metered {
         self.store.resource()
     }
 
+    fn object(&self, key: &Key) -> String {
+        self.store.object(key)
+    }
+
     fn limits(&self) -> Limits {
         self.store.limits()
     }

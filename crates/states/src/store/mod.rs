@@ -8,6 +8,7 @@
 
 mod metered;
 mod objects;
+mod s3;
 mod sql;
 
 use std::fmt;
@@ -21,7 +22,8 @@ use crate::head::Head;
 use crate::key::Key;
 
 pub use metered::Metered;
-pub use objects::{ConfigMapStore, Reader, SecretStore};
+pub use objects::{ConfigMapStore, Reader, SecretStore, TerraformStore};
+pub use s3::{Addressing, S3Settings, S3Store, Transport, Unfit};
 pub use sql::{MIGRATIONS, SqlStore};
 
 /// What every call returns.
@@ -33,6 +35,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The resource on which permissions are asked.
     fn resource(&self) -> Resource;
+
+    /// The name of the object on which permissions are asked.
+    fn object(&self, key: &Key) -> String {
+        key.name().to_owned()
+    }
 
     fn limits(&self) -> Limits;
 

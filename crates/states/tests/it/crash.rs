@@ -6,15 +6,13 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
-use db::{Config, Db};
 use jiff::Timestamp;
 use states::failpoints::Step;
-use states::store::SqlStore;
 use states::{Settings, States};
 use testbed::Process;
 use testbed::process::{crashed_at, scratch};
 
-use crate::places::{Place, big_state, no_time, read, settings, write};
+use crate::places::{Place, big_state, fresh, no_time, read, settings, write};
 
 const CHILD: &str = "STATES_CRASH_CHILD";
 
@@ -22,20 +20,16 @@ const CHILD: &str = "STATES_CRASH_CHILD";
 const KEPT: usize = 20;
 const WRITES: u64 = 32;
 
-/// Every third fits the head, the others are chunks.
-fn body(number: u64) -> Vec<u8> {
-    big_state(number, if number.is_multiple_of(3) { 20_000 } else { 150_000 })
-}
-
-async fn place(url: &str) -> Place {
-    let config = match url.strip_prefix("sqlite:") {
-        Some(path) => Config::sqlite(path),
-        None => Config::postgres(url),
+/// Every third fits the head, some of them only until there is a newer one; the others are chunks.
+fn body(place: &Place, number: u64) -> Vec<u8> {
+    // Half of it is left when it is compressed.
+    let limits = place.store.limits();
+    let size = match number % 6 {
+        0 => 20_000,
+        3 => limits.inline_history.max(20_000) * 3 / 2,
+        _ => 5 * limits.inline,
     };
-    let db = Db::open(config).await.unwrap();
-    db.migrate(&[states::MIGRATIONS]).await.unwrap();
-    let store = SqlStore::new(db);
-    Place { name: "crash", namespace: "team-a".to_owned(), store: std::sync::Arc::new(store) }
+    big_state(number, size)
 }
 
 fn hasty() -> Settings {
@@ -45,32 +39,48 @@ fn hasty() -> Settings {
 /// What the child does; a plain test otherwise, which has nothing to do.
 #[tokio::test]
 async fn child_that_writes_until_it_dies() {
-    let Ok(url) = std::env::var(CHILD) else { return };
+    let Ok(description) = std::env::var(CHILD) else { return };
     failpoint::arm_from(&std::env::var("STATES_CRASH_AT").unwrap()).unwrap();
-    let place = place(&url).await;
+    let place = Place::open(&description).await;
     let states = place.states(hasty());
     let state = states.at(place.key("crashed"));
     for number in 2..=WRITES {
-        write(&state, &body(number), None, "ann").await.unwrap();
+        write(&state, &body(&place, number), None, "ann").await.unwrap();
         states.sweep().await;
     }
 }
 
 #[tokio::test]
-async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one() {
-    let postgres = testbed::Postgres::shared().expect("PostgreSQL");
+async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_sqlite() {
+    crash_everywhere("sqlite").await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_postgresql() {
+    crash_everywhere("postgres").await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_config_maps() {
+    crash_everywhere("configmap").await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_secrets() {
+    crash_everywhere("secret").await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_s3() {
+    crash_everywhere("s3").await;
+}
+
+async fn crash_everywhere(kind: &str) {
     let mut died_at = BTreeSet::new();
     for step in Step::ALL {
         for passes in testbed::scale().of(0..1, 0..6) {
-            let file = scratch("crash").unwrap();
-            let urls = [
-                format!("sqlite:{}", file.join("states.db").display()),
-                postgres.url(&postgres.create_database().unwrap()),
-            ];
-            for url in urls {
-                if dies_and_recovers(*step, passes, &url).await {
-                    died_at.insert(step.name());
-                }
+            if dies_and_recovers(*step, passes, &fresh(kind).await).await {
+                died_at.insert(step.name());
             }
         }
     }
@@ -78,17 +88,18 @@ async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one() {
     assert_eq!(died_at, all, "every step is reached");
 }
 
-async fn dies_and_recovers(step: Step, passes: u32, url: &str) -> bool {
-    let place = place(url).await;
+async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
+    let place = Place::open(description).await;
     let states = place.states(hasty());
     let state = states.at(place.key("crashed"));
+    let body = |number| body(&place, number);
     write(&state, &body(1), None, "ann").await.unwrap();
 
     let log = scratch("child").unwrap().join("log");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "--nocapture", "crash::child_that_writes_until_it_dies"])
-        .env(CHILD, url)
+        .env(CHILD, description)
         .env("STATES_CRASH_AT", format!("{}=crash:{passes}", step.name()));
     let mut child = Process::spawn("a writer", &mut command, &log).unwrap();
     let status = child.wait(Duration::from_mins(2)).unwrap();
@@ -117,6 +128,8 @@ async fn swept_clean(states: &States, place: &Place) {
     head.operations.push(uuid::Uuid::new_v4());
     let expected = states::store::Expect::Revision(found.revision);
     place.store.write_head(&place.key("crashed"), &head, &expected).await.unwrap();
+    // What is stored anew lets go of what it was before: that is for the next sweep.
+    state.upkeep().await.unwrap();
     states.sweep().await;
     let head = state.head().await.unwrap().unwrap();
     assert_eq!(head.uploads, []);
@@ -128,9 +141,9 @@ async fn swept_clean(states: &States, place: &Place) {
         }
         let bytes = crate::places::collect(state.open(version.clone()).await.unwrap()).await;
         let number = if version.number == head.last_version { 100 } else { version.number };
-        assert!(bytes == body(number), "version {}", version.number);
+        assert!(bytes == body(place, number), "version {}", version.number);
     }
-    let there = place.store.uploads_before(Timestamp::MAX).await.unwrap();
+    let there = place.uploads_before(Timestamp::MAX).await;
     let strays: Vec<_> = there.iter().filter(|stray| !named.contains(&stray.upload)).collect();
     // Chunks put after the head was swept wait for their own deadline, an hour from now.
     assert!(strays.iter().all(|stray| stray.deadline > Timestamp::now()), "{strays:?}");

@@ -3,5 +3,11 @@
 mod codec;
 mod conformance;
 mod crash;
+mod deltas;
+mod in_namespace;
+mod manage;
 mod places;
+mod s3;
+mod sealed;
 mod sweep;
+mod terraform_layout;

@@ -1,30 +1,43 @@
 //! Every store that the suite runs on, and a client of the engine for one test.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use db::{Config, Db};
 use jiff::Timestamp;
 use states::codec::{self, Receiver, SpoolPlace};
 use states::lock_info::LockInfo;
-use states::store::{ConfigMapStore, Reader, SecretStore, SqlStore, Store, Stray};
-use states::{Force, ForcedUnlock, Key, Settings, State, States, Stores, Times, Written};
+use states::store::{
+    Addressing, ConfigMapStore, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, Stray, TerraformStore,
+    Transport,
+};
+use states::{Force, ForcedUnlock, Key, Sealing, Settings, State, States, Stores, Times, Written};
 use testbed::process::scratch;
+use uuid::Uuid;
 
-/// A place with a fresh, empty store; a namespace that exists there.
+use crate::in_namespace::InNamespace;
+
+/// A place with a store of its own; a namespace that exists there.
 pub(crate) struct Place {
-    pub name: &'static str,
     pub namespace: String,
     pub store: Arc<dyn Store>,
 }
 
-/// Runs a check on every store. A new store is a line here.
+/// Runs a check on every store.
 pub(crate) async fn on_every_store<F: Future<Output = ()>>(check: impl Fn(Place) -> F) {
-    for place in [sqlite().await, postgres().await, configmap().await, secret().await] {
-        let name = place.name;
-        eprintln_store(name);
-        check(place).await;
+    on(&KINDS, check).await;
+}
+
+/// Runs a check on every store that takes states of any size.
+pub(crate) async fn on_every_large_store<F: Future<Output = ()>>(check: impl Fn(Place) -> F) {
+    on(KINDS.split_last().expect("stores").1, check).await;
+}
+
+async fn on<F: Future<Output = ()>>(kinds: &[&str], check: impl Fn(Place) -> F) {
+    for kind in kinds {
+        eprintln_store(kind);
+        check(Place::open(&fresh(kind).await).await).await;
     }
 }
 
@@ -36,49 +49,74 @@ fn eprintln_store(name: &str) {
     }
 }
 
-pub(crate) async fn sqlite() -> Place {
-    let file = scratch("states").unwrap().join("states.db");
-    sql("sqlite", Config::sqlite(file)).await
+/// A new store is a word here, a line in [`fresh`] and one in [`Place::open`]. The last takes small states only.
+pub(crate) const KINDS: [&str; 6] = ["sqlite", "postgres", "configmap", "secret", "s3", "kubernetes"];
+
+/// A fresh, empty place of this kind, described in words by which another process finds it, too.
+pub(crate) async fn fresh(kind: &str) -> String {
+    match kind {
+        "sqlite" => format!("sqlite {}", scratch("states").unwrap().join("states.db").display()),
+        "postgres" => {
+            let server = testbed::Postgres::shared().expect("PostgreSQL");
+            format!("postgres {}", server.url(&server.create_database().expect("a database")))
+        }
+        "configmap" | "secret" | "kubernetes" => {
+            let cluster = testbed::Cluster::shared().await;
+            let namespace = cluster.namespace("states").await;
+            format!("{kind} {} {namespace}", cluster.admin_kubeconfig().display())
+        }
+        "s3" => {
+            static BUCKET: LazyLock<String> = LazyLock::new(|| weed().create_bucket().expect("a bucket"));
+            format!("s3 {} {} {}", weed().url(), *BUCKET, Uuid::new_v4())
+        }
+        other => panic!("no store {other}"),
+    }
 }
 
-pub(crate) async fn postgres() -> Place {
-    let server = testbed::Postgres::shared().expect("PostgreSQL");
-    let database = server.create_database().expect("a database");
-    sql("postgres", Config::postgres(server.url(&database))).await
+/// The store of Secrets, which sees the namespaces of all places.
+pub(crate) async fn secret_store() -> SecretStore {
+    let kubeconfig = testbed::Cluster::shared().await.admin_kubeconfig();
+    SecretStore::new(client(kubeconfig.to_str().expect("a path")).await, reader())
 }
 
-pub(crate) async fn configmap() -> Place {
-    let (client, namespace) = namespace().await;
-    Place { name: "configmap", namespace, store: Arc::new(ConfigMapStore::new(client, reader())) }
+pub(crate) fn weed() -> &'static testbed::Weed {
+    testbed::Weed::shared().expect("weed")
 }
 
-pub(crate) async fn secret() -> Place {
-    let (client, namespace) = namespace().await;
-    Place { name: "secret", namespace, store: Arc::new(SecretStore::new(client, reader())) }
-}
-
-async fn namespace() -> (kube::Client, String) {
-    let cluster = testbed::Cluster::shared().await;
-    (client(cluster), cluster.namespace("states").await)
+/// The settings of a bucket of the testbed.
+pub(crate) fn bucket(endpoint: &str, bucket: &str, prefix: &str) -> S3Settings {
+    S3Settings {
+        bucket: bucket.to_owned(),
+        prefix: prefix.to_owned(),
+        endpoint: Some(endpoint.to_owned()),
+        region: testbed::Weed::REGION.to_owned(),
+        addressing: Addressing::Path,
+        access_key_id: testbed::Weed::ACCESS_KEY_ID.to_owned(),
+        secret_access_key: testbed::Weed::SECRET_ACCESS_KEY.to_owned().into(),
+        authorities: None,
+        transport: Transport::PlainToo,
+        deadline: Duration::from_secs(30),
+    }
 }
 
 /// The administrator's client, without the retries that the product does not have either.
-pub(crate) fn client(cluster: &testbed::Cluster) -> kube::Client {
-    let user = cluster.user("states-test", &["system:masters"]);
-    let mut config = user.kubeconfig().config();
+pub(crate) async fn client(kubeconfig: &str) -> kube::Client {
+    let file = kube::config::Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default()).await;
+    let mut config = config.expect("a configuration");
     config.default_retry = false;
     kube::Client::try_from(config).expect("a client")
 }
 
-fn reader() -> Reader {
+pub(crate) fn reader() -> Reader {
     let Settings { codec: limits, spool, .. } = settings();
     Reader { limits, spool }
 }
 
-async fn sql(name: &'static str, config: Config) -> Place {
+async fn sql(config: Config) -> SqlStore {
     let db = Db::open(config).await.expect("a database");
     db.migrate(&[states::MIGRATIONS]).await.expect("migrated");
-    Place { name, namespace: "team-a".to_owned(), store: Arc::new(SqlStore::new(db)) }
+    SqlStore::new(db)
 }
 
 /// Settings under which nothing expires during a test.
@@ -92,11 +130,41 @@ pub(crate) fn settings() -> Settings {
         spool: scratch("spool").unwrap(),
         uploads: 8,
         lock_info_bytes: 64 << 10,
+        stored_bytes: states::StoredBytes::default(),
         times: Times::default(),
+        sealing: Sealing::default(),
     }
 }
 
 impl Place {
+    /// The place of a description, as [`fresh`] makes it.
+    pub(crate) async fn open(description: &str) -> Place {
+        let words: Vec<&str> = description.split(' ').collect();
+        let team = "team-a".to_owned();
+        let (namespace, store): (_, Arc<dyn Store>) = match words.as_slice() {
+            ["sqlite", path] => (team, Arc::new(sql(Config::sqlite(path)).await)),
+            ["postgres", url] => (team, Arc::new(sql(Config::postgres(*url)).await)),
+            ["configmap", kubeconfig, namespace] => {
+                let store = ConfigMapStore::new(client(kubeconfig).await, reader());
+                ((*namespace).to_owned(), InNamespace::of(namespace, store))
+            }
+            ["secret", kubeconfig, namespace] => {
+                let store = SecretStore::new(client(kubeconfig).await, reader());
+                ((*namespace).to_owned(), InNamespace::of(namespace, store))
+            }
+            ["kubernetes", kubeconfig, namespace] => {
+                let store = TerraformStore::new(client(kubeconfig).await, reader());
+                ((*namespace).to_owned(), InNamespace::of(namespace, store))
+            }
+            ["s3", endpoint, name, prefix] => {
+                let store = S3Store::open(&bucket(endpoint, name, prefix)).await.expect("a bucket");
+                (team, Arc::new(store))
+            }
+            other => panic!("no place {other:?}"),
+        };
+        Place { namespace, store }
+    }
+
     pub(crate) fn states(&self, settings: Settings) -> States {
         States::new(Stores { routes: Vec::new(), default: self.store.clone(), others: Vec::new() }, settings)
     }
@@ -109,10 +177,8 @@ impl Place {
         self.states(settings).at(self.key(name))
     }
 
-    /// Those of this place's namespace: others share the cluster.
     pub(crate) async fn uploads_before(&self, time: Timestamp) -> Vec<Stray> {
-        let all = self.store.uploads_before(time).await.expect("the uploads");
-        all.into_iter().filter(|stray| stray.key.namespace() == self.namespace).collect()
+        self.store.uploads_before(time).await.expect("the uploads")
     }
 
     pub(crate) fn key(&self, name: &str) -> Key {

@@ -8,11 +8,11 @@ use states::store::ChunkId;
 use states::{Settings, Times};
 use uuid::Uuid;
 
-use crate::places::{big_state, collect, no_time, on_every_store, read, settings, write};
+use crate::places::{big_state, collect, no_time, on_every_large_store, read, settings, write};
 
 #[tokio::test]
 async fn what_no_head_names_goes_and_what_one_names_stays() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let hasty = Settings { times: no_time(), versions: 4, ..settings() };
         let states = place.states(hasty.clone());
         let state = states.at(place.key("swept"));
@@ -47,7 +47,7 @@ async fn what_no_head_names_goes_and_what_one_names_stays() {
 
 #[tokio::test]
 async fn an_upload_under_way_is_left_alone_by_any_number_of_sweepers() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let states = place.states(Settings { times: no_time(), ..settings() });
         let state = states.at(place.key("busy"));
         let sweeping = tokio::spawn({

@@ -21,7 +21,12 @@ impl GenerateDocs {
     pub fn run(self) -> anyhow::Result<()> {
         std::fs::create_dir_all(&self.directory)
             .with_context(|| format!("failed to make {}", self.directory.display()))?;
-        for (name, page) in [("cli.md", cli_page()), ("configuration.md", reference::page())] {
+        let pages = [
+            ("cli.md", cli_page()),
+            ("configuration.md", reference::page()),
+            ("openapi.json", states::http::manage::openapi::document()),
+        ];
+        for (name, page) in pages {
             let path = self.directory.join(name);
             std::fs::write(&path, page).with_context(|| format!("failed to write {}", path.display()))?;
         }

@@ -16,9 +16,12 @@ Exit codes:
   2  wrong usage or configuration
   3  not found
   4  not authenticated, or not allowed
-  5  conflict, or locked by somebody else
+  5  conflict with what is there
   6  not reachable, not ready, or out of time
-  7  verification failed";
+  7  verification failed
+  8  locked by somebody else
+  9  there are differences (only where asked for by --exit-code)
+130  interrupted";
 
 /// Why a process ends other than well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,9 @@ pub enum Exit {
     Conflict = 5,
     Unavailable = 6,
     Unverified = 7,
+    Locked = 8,
+    Different = 9,
+    Interrupted = 130,
 }
 
 /// A failure with its exit code and a hint.
@@ -56,11 +62,27 @@ impl Failure {
 #[error("the reader of the output went away")]
 pub struct ReaderGone;
 
+/// The command has said all that there is to say, and ends with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ended with {0}")]
+pub struct Ended(pub u8);
+
+/// What was compared differs, and the caller asked to be told by the exit code: an answer, not an error.
+#[derive(Debug, thiserror::Error)]
+#[error("there are differences")]
+pub struct Differences;
+
 /// Prints the error, if there is one, and gives the exit code.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     if error.is::<ReaderGone>() {
         return ExitCode::SUCCESS;
+    }
+    if let Some(Ended(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
+    }
+    if error.is::<Differences>() {
+        return ExitCode::from(Exit::Different as u8);
     }
     let (exit, hint) = verdict(&error);
     super::output::talk(format_args!("error: {error:#}\nhint: {hint}"));

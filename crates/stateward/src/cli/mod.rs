@@ -7,15 +7,19 @@
 mod audit;
 mod completion;
 mod config;
+mod configmap_backend;
 mod database;
 mod docs;
 pub mod failure;
+mod key;
 mod key_flags;
 mod logging;
 mod man;
+pub mod names;
 pub mod output;
 mod rescue;
 mod serve;
+mod state;
 mod token;
 mod version;
 
@@ -34,8 +38,11 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    ConfigmapBackend(Box<configmap_backend::ConfigmapBackend>),
+    State(Box<state::State>),
     Token(Box<token::Token>),
     Rescue(rescue::Rescue),
+    Key(key::Key),
     Audit(audit::Audit),
     #[command(name = "db")]
     Database(database::Database),
@@ -50,8 +57,11 @@ enum Command {
 pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(command) => command.run(environment).await,
+        Command::ConfigmapBackend(command) => command.run(environment).await,
+        Command::State(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
         Command::Rescue(command) => command.run(environment).await,
+        Command::Key(command) => command.run(),
         Command::Audit(command) => command.run(environment).await,
         Command::Database(command) => command.run(environment).await,
         Command::Config(command) => command.run(environment),

@@ -28,6 +28,14 @@ pub fn show<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> Stri
     }
 }
 
+/// Shows data with values that stay as they were written; in YAML numbers beyond those of JSON libraries do not.
+pub fn show_exactly<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> String) -> anyhow::Result<()> {
+    match format {
+        Format::Table | Format::Json => show(format, data, table),
+        Format::Yaml => show(format, &serde_json::to_value(data)?, table),
+    }
+}
+
 /// Prints text to stdout, ended by a newline.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };

@@ -15,7 +15,7 @@ use crate::config::{Environment, Secret, units};
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8642";
 
 /// Which server, who we are, and how to show the answer.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Client")]
 pub struct ClientArgs {
     /// Address of the server [env: STATEWARD_SERVER] [default: http://127.0.0.1:8642]

@@ -24,10 +24,24 @@ fn exit(status: StatusCode) -> Exit {
     match status.as_u16() {
         401 | 403 => Exit::Denied,
         404 | 410 => Exit::NotFound,
-        409 | 412 | 423 => Exit::Conflict,
+        409 | 412 => Exit::Conflict,
+        423 => Exit::Locked,
         408 | 429 | 502..=504 => Exit::Unavailable,
         _ => Exit::Failed,
     }
+}
+
+/// Who holds a lock, as the LockInfo in a 423 says; `None` if the text is none.
+pub fn holder(body: &[u8]) -> Option<String> {
+    let info = states::lock_info::LockInfo::of_unlock(body).ok()?;
+    let field = |name: &str| info.field(name).filter(|text| !text.is_empty());
+    let mut text = format!("locked by {}", field("Who").unwrap_or_else(|| "somebody".to_owned()));
+    for (words, value) in [("for ", field("Operation")), ("", field("Info")), ("since ", field("Created"))] {
+        if let Some(value) = value {
+            text.push_str(&format!(", {words}{value}"));
+        }
+    }
+    Some(plain(&format!("{text} (lock ID {})", info.id)))
 }
 
 /// Whether the request said who we are.
@@ -47,7 +61,10 @@ fn general_hint(status: StatusCode, credential: Credential) -> &'static str {
         Exit::NotFound => "list what is there; check the name and --server",
         Exit::Conflict => "somebody else was first: look at the present state, then try again",
         Exit::Unavailable => "try again later; `/readyz?verbose` of the server says what is not ready",
-        Exit::Failed | Exit::Usage | Exit::Unverified => "the log of the server says more",
+        Exit::Locked => "wait for its holder; `stateward state unlock --force` breaks the lock, with permission",
+        Exit::Failed | Exit::Usage | Exit::Unverified | Exit::Different | Exit::Interrupted => {
+            "the log of the server says more"
+        }
     }
 }
 
@@ -55,7 +72,9 @@ fn general_hint(status: StatusCode, credential: Credential) -> &'static str {
 pub fn failure(status: StatusCode, body: &[u8], credential: Credential) -> Failure {
     let error = serde_json::from_slice::<Body>(body).map(|body| body.error).unwrap_or_default();
     let mut message = plain(&error.message);
-    if message.is_empty() {
+    if let Some(holder) = holder(body).filter(|_| exit(status) == Exit::Locked) {
+        message = holder;
+    } else if message.is_empty() {
         message = format!("the server answered {status}");
     }
     if !error.request_id.is_empty() {

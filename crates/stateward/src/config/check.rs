@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use super::settings::{InCluster, Settings};
-use super::{Problem, Secret};
+use super::{Problem, Secret, named_keys};
 
 /// Everything in the settings that cannot be meant together. Each rule is a line: when, which key, fault, cure.
 pub fn contradictions(settings: &Settings) -> Vec<Problem> {
-    let Settings { tls, front_proxy, database, cluster, states, .. } = settings;
+    let Settings { tls, front_proxy, database, cluster, states, s3, .. } = settings;
     let postgres = database.url.as_ref().map(Secret::expose).is_some_and(|url| url.starts_with("postgres"));
     let no_client_ca = tls.client_ca_file.is_none();
     let no_proxy_ca = front_proxy.ca_file.is_none();
+    let no_secret = s3.secret_access_key.is_none() && s3.secret_access_key_file.is_none();
+    let routed_to_s3 = states.routes.iter().any(|route| route.rsplit('=').next().map(str::trim) == Some("s3"));
     let same_ca = !no_client_ca && tls.client_ca_file == front_proxy.ca_file;
     let rules: &[(bool, &str, &str, &str)] = &[
         (
@@ -105,14 +107,52 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "is on while a kubeconfig is given",
             "leave one of them out",
         ),
+        (
+            s3.bucket.is_none() && routed_to_s3,
+            "states.routes",
+            "names the store s3, which has no bucket",
+            "set s3.bucket",
+        ),
+        (
+            s3.bucket.is_none() && s3.endpoint.is_some(),
+            "s3.endpoint",
+            "has no effect without a bucket",
+            "set s3.bucket",
+        ),
+        (
+            s3.bucket.is_some() && s3.access_key_id.is_none(),
+            "s3.bucket",
+            "has no access key",
+            "set s3.access_key_id, and s3.secret_access_key or s3.secret_access_key_file",
+        ),
+        (
+            s3.bucket.is_some() && s3.access_key_id.is_some() && no_secret,
+            "s3.access_key_id",
+            "has no secret",
+            "set s3.secret_access_key or s3.secret_access_key_file",
+        ),
+        (
+            s3.secret_access_key.is_some() && s3.secret_access_key_file.is_some(),
+            "s3.secret_access_key",
+            "contradicts s3.secret_access_key_file",
+            "leave one of them out",
+        ),
+        (
+            s3.endpoint.as_deref().is_some_and(|endpoint| !endpoint.starts_with("https://")) && !s3.allow_http,
+            "s3.endpoint",
+            "does not begin with https://, so that states would cross the network in clear",
+            "use https://, or set s3.allow_http where the network is your own",
+        ),
     ];
     let broken = rules.iter().filter(|(broken, ..)| *broken);
-    broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure)).collect()
+    let broken = broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure));
+    broken.chain(named_keys::problems(settings)).collect()
 }
 
 /// Files that the settings name and that cannot be opened here. A warning only: the check may run on another machine.
 pub fn missing_files(settings: &Settings) -> Vec<Problem> {
-    let Settings { tls, front_proxy, database, cluster, audit, .. } = settings;
+    let Settings { tls, front_proxy, database, cluster, audit, keys, s3, .. } = settings;
+    let key_files = named_keys::files(settings);
     let named = [
         ("tls.cert_file", &tls.cert_file),
         ("tls.key_file", &tls.key_file),
@@ -121,10 +161,17 @@ pub fn missing_files(settings: &Settings) -> Vec<Problem> {
         ("database.tls_ca_file", &database.tls_ca_file),
         ("cluster.kubeconfig", &cluster.kubeconfig),
         ("audit.key_file", &audit.key_file),
+        ("s3.secret_access_key_file", &s3.secret_access_key_file),
+        ("s3.ca_file", &s3.ca_file),
+        ("keys.vault_ca_file", &keys.vault_ca_file),
+        ("keys.vault_token_file", &keys.vault_token_file),
+        ("keys.vault_role_id_file", &keys.vault_role_id_file),
+        ("keys.vault_secret_id_file", &keys.vault_secret_id_file),
     ];
     let named = named.into_iter().filter_map(|(key, path)| path.as_deref().map(|path| (key, path)));
     let pairs = tls.sni.iter().flat_map(|pair| [("tls.sni", &*pair.cert_file), ("tls.sni", &*pair.key_file)]);
-    named.chain(pairs).filter_map(|(key, path)| unreadable(key, path)).collect()
+    let keys = key_files.iter().map(|path| ("keys.files", path.as_path()));
+    named.chain(pairs).chain(keys).filter_map(|(key, path)| unreadable(key, path)).collect()
 }
 
 fn unreadable(key: &str, path: &Path) -> Option<Problem> {

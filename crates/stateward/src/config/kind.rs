@@ -18,6 +18,8 @@ pub enum Kind {
     Text,
     /// `postgres://...` or `sqlite:PATH`; may hold a password, so it is never shown.
     DatabaseUrl,
+    /// A text that is never shown.
+    Secret,
     /// Words, as a YAML list or separated by commas.
     List,
     /// Names of HTTP headers.
@@ -58,7 +60,7 @@ impl Kind {
     }
 
     pub fn is_secret(self) -> bool {
-        matches!(self, Kind::DatabaseUrl)
+        matches!(self, Kind::DatabaseUrl | Kind::Secret)
     }
 
     /// How a value of this kind is written, for the reference page and for cures.
@@ -69,6 +71,7 @@ impl Kind {
             Kind::Path => "a path; relative ones start from the working directory".to_owned(),
             Kind::Text => "text".to_owned(),
             Kind::DatabaseUrl => "postgres://USER:PASSWORD@HOST/DATABASE or sqlite:/PATH".to_owned(),
+            Kind::Secret => "text, which is never shown again".to_owned(),
             Kind::List => "a list; separated by commas in a variable or flag".to_owned(),
             Kind::HeaderList => "a list of HTTP header names; separated by commas in a variable or flag".to_owned(),
             Kind::SniList => "a list of CERT:KEY[:NAME...]; separated by commas in a variable or flag".to_owned(),
@@ -87,7 +90,7 @@ impl Kind {
         match self {
             Kind::Address | Kind::LoopbackAddress => "ADDRESS",
             Kind::Path => "PATH",
-            Kind::Text => "TEXT",
+            Kind::Text | Kind::Secret => "TEXT",
             Kind::DatabaseUrl => "URL",
             Kind::List | Kind::HeaderList => "LIST",
             Kind::SniList => "CERT:KEY[:NAME...]",
@@ -150,8 +153,8 @@ impl Kind {
                 }
                 Ok(address) => Ok(json!(address)),
             },
-            Kind::Path if text.is_empty() => Err("is empty".to_owned()),
-            Kind::Path | Kind::Text => Ok(json!(text)),
+            Kind::Path | Kind::Secret if text.is_empty() => Err("is empty".to_owned()),
+            Kind::Path | Kind::Text | Kind::Secret => Ok(json!(text)),
             Kind::DatabaseUrl => {
                 let known = ["postgres://", "postgresql://", "sqlite:"]
                     .iter()
@@ -211,6 +214,7 @@ mod tests {
         check(Kind::Address, &["127.0.0.1:1", "[::1]:8642", "0.0.0.0:0"], &["", "localhost:1", "127.0.0.1", ":80"]);
         check(Kind::LoopbackAddress, &["127.0.0.2:1", "[::1]:1"], &["0.0.0.0:1", "10.0.0.1:1"]);
         check(Kind::Path, &["/a b", "a"], &["", "\u{fffd}"]);
+        check(Kind::Secret, &["canary"], &["", "\u{fffd}"]);
         check(
             Kind::DatabaseUrl,
             &["postgres://u:p@h/d", "postgresql://h", "sqlite:/x"],

@@ -25,7 +25,9 @@ pub struct Settings {
     pub access: Access,
     pub audit: Audit,
     pub limits: Limits,
+    pub keys: Keys,
     pub states: States,
+    pub s3: S3,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -156,20 +158,62 @@ pub struct Limits {
     pub connections: usize,
 }
 
+/// What the lists of keys say is read by [`super::named_keys`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    pub files: Vec<String>,
+    pub shared_files: bool,
+    pub secrets: Vec<String>,
+    pub transit: Vec<String>,
+    pub vault_address: Option<String>,
+    pub vault_ca_file: Option<PathBuf>,
+    pub vault_namespace: Option<String>,
+    pub vault_token_file: Option<PathBuf>,
+    pub vault_role: Option<String>,
+    pub vault_jwt_file: PathBuf,
+    pub vault_role_id_file: Option<PathBuf>,
+    pub vault_secret_id_file: Option<PathBuf>,
+    pub vault_auth_mount: Option<String>,
+    pub vault_deadline: Duration,
+    pub cache_ttl: Duration,
+    pub cache_entries: u64,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct States {
+    pub encryption_key: Option<String>,
     pub compat_listen: Option<SocketAddr>,
     pub routes: Vec<String>,
     pub body_bytes: u64,
     pub lock_info_bytes: u64,
     pub uploads: usize,
+    pub cluster_bytes: u64,
+    pub stored_bytes: Option<u64>,
     pub depth: usize,
     pub lock_expiry: Duration,
     pub forced_unlock: bool,
     pub versions: usize,
     pub version_age: Duration,
     pub sweep_every: Duration,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3 {
+    /// None: there is no store s3.
+    pub bucket: Option<String>,
+    pub prefix: Option<String>,
+    pub endpoint: Option<String>,
+    pub region: String,
+    pub path_style: bool,
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<Secret>,
+    pub secret_access_key_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
+    pub allow_http: bool,
+    pub deadline: Duration,
 }
 
 #[cfg(test)]

@@ -267,8 +267,63 @@ fn what_contradicts_itself_is_told() {
         ("tls: { self_signed: true, client_ca_file: c }\nfront_proxy: { ca_file: c, allowed_names: p }", &[]),
         ("database: { tls_ca_file: c }", &["database.tls_ca_file: has no effect"]),
         ("database: { tls_ca_file: c, url: 'postgres://h/d' }", &[]),
+        ("states: { routes: ['a=sqlite', 'b = s3'] }", &["states.routes: names the store s3"]),
+        ("s3: { bucket: b }", &["s3.bucket: has no access key"]),
+        ("s3: { bucket: b, access_key_id: a }", &["s3.access_key_id: has no secret"]),
+        ("s3: { bucket: b, access_key_id: a, secret_access_key_file: f }\nstates: { routes: ['*=s3'] }", &[]),
+        (
+            "s3: { bucket: b, access_key_id: a, secret_access_key: s, secret_access_key_file: f }",
+            &["s3.secret_access_key: contradicts"],
+        ),
+        ("s3: { endpoint: 'https://h' }", &["s3.endpoint: has no effect"]),
+        (
+            "s3: { bucket: b, access_key_id: a, secret_access_key: s, endpoint: 'http://h' }",
+            &["s3.endpoint: does not begin with https"],
+        ),
+        ("s3: { bucket: b, access_key_id: a, secret_access_key: s, endpoint: 'http://h', allow_http: true }", &[]),
         ("cluster: { context: c }", &["cluster.context: has no kubeconfig"]),
         ("cluster: { kubeconfig: k, in_cluster: on }", &["cluster.in_cluster: is on while"]),
+        ("keys: { files: [a=/a], secrets: [b=ns/b] }\nstates: { encryption_key: b }", &[]),
+        (
+            "keys: { files: [a=/a] }\nstates: { encryption_key: b }",
+            &["states.encryption_key: 'b' is not one of the keys"],
+        ),
+        ("keys: { files: [/a] }", &["keys.files: '/a' is not NAME=PATH"]),
+        ("keys: { files: [a=] }", &["keys.files: 'a=' is not NAME=PATH"]),
+        ("keys: { files: [A_b=/a] }", &["keys.files: 'A_b' cannot be the name of a key"]),
+        ("keys: { secrets: [a=b] }", &["keys.secrets: 'a=b' is not NAME=NAMESPACE/SECRET"]),
+        ("keys: { secrets: [a=b/c/d] }", &["keys.secrets: 'a=b/c/d' is not NAME=NAMESPACE/SECRET"]),
+        ("keys: { files: [a=/a, a=/b] }", &["keys.files: 'a' is the name of two keys"]),
+        ("keys: { files: [a=/a], secrets: [a=b/c] }", &["keys.secrets: 'a' is the name of two keys"]),
+        ("keys: { transit: [a=b/c] }", &["keys.vault_address: is not set", "keys.transit: has no way to log in"]),
+        (
+            "keys: { transit: [a=b], vault_address: 'https://v', vault_role: r }",
+            &["keys.transit: 'a=b' is not NAME=MOUNT/KEY"],
+        ),
+        ("keys: { transit: [a=b/c/d], vault_address: 'https://v', vault_role: r }", &[]),
+        ("keys: { transit: [a=b/c], vault_address: 'http://127.0.0.1:1', vault_token_file: /t }", &[]),
+        (
+            "keys: { transit: [a=b/c], vault_address: 'http://v', vault_role: r }",
+            &["keys.vault_address: is plain http"],
+        ),
+        ("keys: { transit: [a=b/c], vault_address: v, vault_role: r }", &["keys.vault_address: is not a URL"]),
+        (
+            "keys: { transit: [a=b/c], vault_address: 'https://v', vault_role: r, vault_token_file: /t }",
+            &["keys.vault_role: is one of several ways"],
+        ),
+        (
+            "keys: { transit: [a=b/c], vault_address: 'https://v', vault_role_id_file: /t }",
+            &["keys.vault_role_id_file: has no secret id"],
+        ),
+        (
+            "keys: { transit: [a=b/c], vault_address: 'https://v', vault_secret_id_file: /t }",
+            &["keys.transit: has no way to log in", "keys.vault_secret_id_file: has no role id"],
+        ),
+        (
+            "keys: { transit: [a=b/c], vault_address: 'https://v', vault_token_file: /t, vault_auth_mount: m }",
+            &["keys.vault_auth_mount: has no effect"],
+        ),
+        ("keys: { vault_address: 'https://v' }", &["keys.vault_address: has no effect"]),
     ];
     for (yaml, expected) in table {
         Case::new().file(yaml).problems(expected);

@@ -4,17 +4,19 @@
 //! order in which each part needs only earlier ones, then serves until it is told to stop.
 
 mod authorities;
-mod body;
 pub(crate) mod cluster;
+pub(crate) mod configmap_backend;
 pub(crate) mod data_dir;
 mod first_token;
-mod layers;
-mod listener;
+mod keys;
+pub(crate) mod layers;
+pub(crate) mod listener;
 mod metrics;
 mod ready;
 mod routes;
+mod s3;
 mod states;
-mod tls;
+pub(crate) mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -67,9 +69,12 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
+    let s3 = s3::open(&settings.s3, &ready).await?;
+    let keyring = keys::open(&settings, cluster.as_ref()).await?;
     let counters = metrics.register(::states::metrics::Metrics::register);
-    let states = states::open(&settings, &db, cluster.as_ref(), counters)?;
+    let states = states::open(&settings, &db, cluster.as_ref(), s3, keyring, counters)?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
+    tasks.spawn(states::keep_up(states.clone()));
 
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
@@ -92,6 +97,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     let limits = Limits {
         header_time: settings.limits.header_time,
         connections: settings.limits.connections,
+        streams: listener::H2_STREAMS,
         grace: settings.shutdown_grace,
     };
     let (config, scheme) = match tls {
@@ -256,7 +262,13 @@ async fn build_gate(
         let tokens = TokenAuthority::Static(TokenStore::new(db.clone()));
         (tokens, Authorizer::Roles(bindings.context("access.grants has an entry that is not understood")?))
     };
-    let gate_settings = access::Settings {
+    let counters = metrics.register(access::metrics::Metrics::register);
+    Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings(settings), counters)?)
+}
+
+fn gate_settings(settings: &Settings) -> access::Settings {
+    let access = &settings.access;
+    access::Settings {
         authentication_ttl: access.authentication_ttl,
         allow_ttl: access.allow_ttl,
         deny_ttl: access.deny_ttl,
@@ -265,9 +277,7 @@ async fn build_gate(
         reviews: access.reviews,
         new_tokens: u32::try_from(access.new_tokens).unwrap_or(u32::MAX),
         token_bytes: usize::try_from(access.token_bytes).unwrap_or(usize::MAX),
-    };
-    let counters = metrics.register(access::metrics::Metrics::register);
-    Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings, counters)?)
+    }
 }
 
 /// What people are told goes to stdout: it is the answer of `serve`, while logs go to stderr.

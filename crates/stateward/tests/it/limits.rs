@@ -70,6 +70,42 @@ async fn large_uploads_have_so_many_places_and_small_ones_need_none() {
     drop(slow_and_small);
 }
 
+/// A state that does not compress to nothing.
+fn noise(bytes: usize, seed: u64) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let text: String = std::iter::repeat_with(|| random.alphanumeric()).take(bytes).collect();
+    format!("{{\"version\": 4, \"serial\": {seed}, \"filler\": \"{text}\"}}")
+}
+
+#[tokio::test]
+async fn a_state_takes_so_much_of_its_store_with_its_history() {
+    let server = Start::new().flag("--states-stored-bytes", "400KiB").serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    let (status, text) = ann.send("POST", PATH, noise(1 << 20, 1)).await;
+    assert!(status == 413 && text.contains("states.stored_bytes"), "{status} {text}");
+    assert_eq!(ann.does("GET", PATH, "").await, 404);
+    let mut written = 0;
+    let refused = loop {
+        let (status, text) = ann.send("POST", PATH, noise(100 << 10, written)).await;
+        match status {
+            200 => written += 1,
+            _ => break (status, text),
+        }
+        assert!(written < 20, "two megabytes of noise in 400 KiB");
+    };
+    assert!(refused.0 == 413 && refused.1.contains("states.stored_bytes"), "{refused:?}");
+    assert!(written >= 2, "{written}");
+    assert_eq!(ann.send("GET", PATH, "").await.1, noise(100 << 10, written - 1));
+
+    let (server, token, namespace) = crate::compat::beside_cluster("limits", |start| {
+        start.flag("--states-routes", "*=configmap").flag("--states-cluster-bytes", "1MiB")
+    })
+    .await;
+    let path = format!("/state/{namespace}/app");
+    let (status, text) = answer(server.request("POST", &path).bearer_auth(token).body(noise(3 << 20, 1))).await;
+    assert!(status == 413 && text.contains("states.cluster_bytes"), "{status} {text}");
+}
+
 #[tokio::test]
 async fn one_address_may_present_so_many_unknown_tokens_and_known_ones_are_not_held_up() {
     let server = Start::new().flag("--access-new-tokens", "20").serve();

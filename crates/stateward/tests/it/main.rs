@@ -6,23 +6,35 @@
 )]
 
 mod audit;
+mod backend;
+mod backend_config;
 mod bad_input;
 mod cli;
 mod cluster;
 mod compat;
 mod config;
+mod configmap_backend;
+mod configmap_backend_tls;
+mod exchange;
+mod key;
 mod limits;
 mod linearizable;
 mod malformed;
+mod manage;
 mod memory;
 mod metrics;
+mod migrate;
 mod mutual_tls;
+mod original;
 mod process;
+mod replay;
 mod run;
 mod secrets;
 mod server;
 mod sizes;
 mod standalone;
+mod state_commands;
+mod state_exec;
 mod states;
 mod terraform;
 mod tls;

@@ -64,7 +64,16 @@ async fn send_everywhere(server: &Server, token: Option<&str>) {
         "Content-Md5",
         "X-Vault-Token",
     ];
-    let paths = ["/", "/metrics", "/readyz?verbose", "/api/v1/tokens", "/probe/a/b", "/nowhere"];
+    let paths = [
+        "/",
+        "/metrics",
+        "/readyz?verbose",
+        "/api/v1/tokens",
+        "/api/states",
+        "/api/states/a/b/lock",
+        "/probe/a/b",
+        "/nowhere",
+    ];
     let mut requests = Vec::new();
     for path in paths {
         for header in headers {
@@ -89,7 +98,7 @@ async fn send_everywhere(server: &Server, token: Option<&str>) {
     bodies.push(json!([CANARY, PASSWORD]));
     let texts = bodies.iter().map(ToString::to_string).chain([format!("{{\"name\": \"{CANARY}"), both.clone()]);
     for text in texts {
-        for path in ["/api/v1/tokens", "/probe/a/b"] {
+        for path in ["/api/v1/tokens", "/api/states/a/b/rollback", "/probe/a/b"] {
             let request = server.request("POST", path).body(text.clone());
             requests.push(match token {
                 Some(token) => request.bearer_auth(token),
@@ -102,6 +111,9 @@ async fn send_everywhere(server: &Server, token: Option<&str>) {
         format!("/probe/a/{PASSWORD}_"),
         format!("/{CANARY}"),
         format!("/api/v1/tokens/{CANARY}"),
+        format!("/api/states/{CANARY}_/b"),
+        format!("/api/states/a/b/versions/{CANARY}/raw"),
+        format!("/api/states/a/b?store={CANARY}"),
     ] {
         for method in ["GET", "DELETE", "LOCK"] {
             let request = server.request(method, &path);

@@ -22,8 +22,8 @@ pub(crate) fn a_state(serial: u64) -> String {
 
 /// A client of one user.
 pub(crate) struct User<'a> {
-    server: &'a Server,
-    pub(crate) token: String,
+    pub server: &'a Server,
+    pub token: String,
 }
 
 impl User<'_> {

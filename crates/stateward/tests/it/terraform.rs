@@ -18,28 +18,54 @@ fn clients() -> Vec<PathBuf> {
 }
 
 /// A working directory with a configuration that keeps its state on the server.
-struct Workspace {
+pub(crate) struct Workspace {
     client: PathBuf,
-    directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 impl Workspace {
-    fn new(client: &Path, server: &Server, token: &str, path: &str) -> Workspace {
-        let directory = scratch("workspace").unwrap();
+    pub(crate) fn new(client: &Path, server: &Server, token: &str, path: &str) -> Workspace {
         let (address, ca) = (format!("{}{path}", server.url), fs::read_to_string(authority(server)).unwrap());
         let backend = format!(
             "terraform {{\n  backend \"http\" {{\n    address = \"{address}\"\n    lock_address = \"{address}\"\n    \
              unlock_address = \"{address}\"\n    username = \"anybody\"\n    password = \"{token}\"\n    \
              client_ca_certificate_pem = <<PEM\n{ca}PEM\n  }}\n}}\n"
         );
+        Workspace::with_backend(client, &backend)
+    }
+
+    /// One that keeps its state in Kubernetes by itself, past the server.
+    async fn stock(client: &Path, namespace: &str, suffix: &str) -> Workspace {
+        let kubeconfig = testbed::Cluster::shared().await.admin_kubeconfig();
+        let backend = format!(
+            "terraform {{\n  backend \"kubernetes\" {{\n    secret_suffix = \"{suffix}\"\n    \
+             namespace = \"{namespace}\"\n    config_path = \"{}\"\n  }}\n}}\n",
+            kubeconfig.display()
+        );
+        Workspace::with_backend(client, &backend)
+    }
+
+    fn with_backend(client: &Path, backend: &str) -> Workspace {
+        let directory = scratch("workspace").unwrap();
         fs::write(directory.join("backend.tf"), backend).unwrap();
         let workspace = Workspace { client: client.to_owned(), directory };
         workspace.configure("one", "");
         workspace
     }
 
+    /// An apply that has the lock, and ends when the file is there that is returned.
+    async fn busy(&self) -> (Child, PathBuf) {
+        let (gate, begun) = (self.directory.join("go-on"), self.directory.join("begun"));
+        let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
+        let script = format!("touch {}; {wait}", begun.display());
+        self.configure("held", &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
+        let applying = self.spawn(&["apply", "-auto-approve"]);
+        testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+        (applying, gate)
+    }
+
     /// A resource that needs no provider, and an output; `provisioner` may keep an apply busy.
-    fn configure(&self, input: &str, provisioner: &str) {
+    pub(crate) fn configure(&self, input: &str, provisioner: &str) {
         let text = format!(
             "resource \"terraform_data\" \"it\" {{\n  input = \"{input}\"\n  triggers_replace = \"{input}\"\n{provisioner}}}\n\
              output \"it\" {{\n  value = terraform_data.it.output\n}}\n"
@@ -60,19 +86,19 @@ impl Workspace {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("run the client")
     }
 
     #[track_caller]
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     #[track_caller]
-    fn fails(&self, arguments: &[&str], with: &str) {
+    pub(crate) fn fails(&self, arguments: &[&str], with: &str) {
         let output = self.run(arguments);
         assert!(!output.status.success(), "{} {arguments:?}: {}", self.client.display(), text(&output));
         let told = text(&output);
@@ -89,7 +115,7 @@ fn takes_color(arguments: &[&str]) -> bool {
     !matches!(arguments, ["state" | "output" | "force-unlock", ..])
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -97,7 +123,7 @@ fn authority(server: &Server) -> PathBuf {
     server.data.join("tls/self-signed.crt")
 }
 
-fn server() -> (Server, String) {
+pub(crate) fn server() -> (Server, String) {
     let server = Start::new().tls().serve();
     let token = server.first_token();
     (server, token)
@@ -124,6 +150,36 @@ async fn every_store_carries_a_workspace_through_its_life() {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
     let map = maps.get("app").await.expect("the state is a ConfigMap");
     assert!(map.binary_data.unwrap()["tfstate"].0.starts_with(&[0x1f, 0x8b]), "gzip, as the original writes it");
+
+    let (server, token, namespace) =
+        beside_cluster("stock", |start| start.flag("--states-routes", "*=kubernetes")).await;
+    life(&client, &server, &token, &format!("/state/{namespace}/app")).await;
+
+    let bucket = testbed::Weed::shared().expect("weed").create_bucket().expect("a bucket");
+    let (server, token) = beside_bucket(&bucket);
+    life(&client, &server, &token, "/state/team-a/app").await;
+    let (status, text) = answer(server.request("GET", "/readyz?verbose").bearer_auth(&token)).await;
+    assert!(status == 200 && text.contains("[+] s3 ok"), "{text}");
+    let kept = state(&server, &token, "/state/team-a/app").await;
+    drop(server);
+    let (other, token) = beside_bucket(&bucket);
+    assert_eq!(state(&other, &token, "/state/team-a/app").await, kept, "the state is in the bucket");
+}
+
+/// A server of its own that keeps all states in a bucket.
+fn beside_bucket(bucket: &str) -> (Server, String) {
+    let weed = testbed::Weed::shared().expect("weed");
+    let server = Start::new()
+        .tls()
+        .flag("--states-routes", "*=s3")
+        .flag("--s3-bucket", bucket)
+        .flag("--s3-endpoint", &weed.url())
+        .flag("--s3-access-key-id", testbed::Weed::ACCESS_KEY_ID)
+        .variable("STATEWARD_S3_ALLOW_HTTP", "true")
+        .variable("STATEWARD_S3_SECRET_ACCESS_KEY", testbed::Weed::SECRET_ACCESS_KEY)
+        .serve();
+    let token = server.first_token();
+    (server, token)
 }
 
 async fn state(server: &Server, token: &str, path: &str) -> Value {
@@ -180,13 +236,7 @@ async fn of_two_applies_one_waits_or_fails_with_the_real_holder() {
         let other = Workspace::new(client, &server, &token, &path);
         holder.ok(&["init"]);
         other.ok(&["init"]);
-        let gate = holder.directory.join("go-on");
-        let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
-        let begun = holder.directory.join("begun");
-        let script = format!("touch {}; {wait}", begun.display());
-        holder.configure("held", &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
-        let mut applying = holder.spawn(&["apply", "-auto-approve"]);
-        testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+        let (mut applying, gate) = holder.busy().await;
 
         let info = held_by(&server, &token, &path).await;
         assert_eq!(info["Operation"], "OperationTypeApply");
@@ -221,6 +271,62 @@ async fn a_broken_lock_is_free_and_its_holder_cannot_write_any_more() {
         assert!(body.contains("\"ID\""), "{body}");
         workspace.configure("after", "");
         workspace.ok(&["apply", "-auto-approve"]);
+    }
+}
+
+#[tokio::test]
+async fn the_store_kubernetes_and_the_backend_of_that_name_share_states_and_locks() {
+    let routes = |start: Start| start.flag("--states-routes", "*=kubernetes");
+    let (server, token, namespace) = beside_cluster("stock", routes).await;
+    for (number, client) in clients().iter().enumerate() {
+        let (suffix, path) = (format!("app{number}"), format!("/state/{namespace}/app{number}"));
+        let stock = Workspace::stock(client, &namespace, &suffix).await;
+        let ours = Workspace::new(client, &server, &token, &path);
+        let value = async || state(&server, &token, &path).await["outputs"]["it"]["value"].clone();
+
+        // Each goes on where the other stopped.
+        stock.ok(&["init"]);
+        stock.ok(&["apply", "-auto-approve"]);
+        assert_eq!(value().await, "one");
+        ours.ok(&["init"]);
+        assert!(ours.ok(&["apply", "-auto-approve"]).contains("No changes"));
+        ours.configure("two", "");
+        ours.ok(&["apply", "-auto-approve"]);
+        assert!(stock.ok(&["output"]).contains("two"));
+        stock.configure("three", "");
+        stock.ok(&["apply", "-auto-approve"]);
+        assert_eq!(value().await, "three");
+
+        // Each minds the other's lock, and names its holder.
+        let (mut applying, gate) = stock.busy().await;
+        let held = held_by(&server, &token, &path).await;
+        assert_eq!(held["Operation"], "OperationTypeApply");
+        ours.fails(&["plan"], held["ID"].as_str().unwrap());
+        fs::write(gate, "").unwrap();
+        assert!(applying.wait().unwrap().success());
+        assert_eq!(value().await, "held");
+        let (mut applying, gate) = ours.busy().await;
+        let held = held_by(&server, &token, &path).await;
+        let id = held["ID"].as_str().unwrap();
+        stock.fails(&["plan"], id);
+
+        // Broken by the stock client: the server's client does not write any more.
+        stock.ok(&["force-unlock", "-force", id]);
+        let late = format!("{path}?ID={id}");
+        let before = value().await;
+        assert_eq!(status(server.request("POST", &late).bearer_auth(&token).body("{}")).await, 423);
+        fs::write(gate, "").unwrap();
+        assert!(!applying.wait().unwrap().success(), "it could not save its state");
+        assert_eq!(value().await, before);
+        stock.configure("four", "");
+        stock.ok(&["apply", "-auto-approve"]);
+        assert_eq!(value().await, "four");
+
+        // Other workspaces have names of their own.
+        stock.ok(&["workspace", "new", "prod"]);
+        stock.ok(&["apply", "-auto-approve"]);
+        let prod = state(&server, &token, &format!("/state/{namespace}/prod.{suffix}")).await;
+        assert_eq!(prod["outputs"]["it"]["value"], "four");
     }
 }
 

@@ -138,7 +138,7 @@ fn revoke_escapes_names_goes_on_after_a_failure_and_tells_both() {
 
 #[test]
 fn refusals_become_exit_codes_with_the_words_of_the_server() {
-    for (status, code) in [(400, 1), (401, 4), (403, 4), (404, 3), (409, 5), (423, 5), (429, 6), (500, 1), (503, 6)] {
+    for (status, code) in [(400, 1), (401, 4), (403, 4), (404, 3), (409, 5), (423, 8), (429, 6), (500, 1), (503, 6)] {
         let error = json!({ "error": { "status": status, "reason": "R", "message": "the message", "hint": "the hint", "request_id": "r1" } });
         let server = Server::answering(status, error);
         let run = server.run(&["token", "list", "--token", "mine"], &[]);

@@ -248,6 +248,13 @@ impl Handler {
                 let _ = first.into_body().collect().await;
                 Ok(self.pass(Request::from_parts(head, Full::new(body)), number).await)
             }
+            Some(Fault::RemoveHeaders(names)) => {
+                let mut request = request;
+                for name in &names {
+                    request.headers_mut().remove(name);
+                }
+                Ok(self.pass(request, number).await)
+            }
         }
     }
 

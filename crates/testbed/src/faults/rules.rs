@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderName, Method, StatusCode};
 
 /// What goes wrong.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub enum Fault {
     DelayAnswer(Duration),
     /// The peer gets the request twice; the client sees the second answer.
     Repeat,
+    /// The peer gets the request without these headers.
+    RemoveHeaders(Vec<HeaderName>),
 }
 
 /// A fault and the requests that meet it: all of them, unless narrowed.

@@ -86,6 +86,14 @@ async fn a_repeated_request_is_answered_as_the_second() {
 }
 
 #[tokio::test]
+async fn a_header_that_is_taken_away_does_not_reach_the_peer() {
+    let bench = Bench::new().await;
+    bench.proxy.add(Rule::new(Fault::RemoveHeaders(vec![http::header::AUTHORIZATION])).nth(1));
+    assert_eq!(bench.create("a").await.expect("an answer"), StatusCode::UNAUTHORIZED);
+    assert_eq!(bench.create("a").await.expect("an answer"), StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn the_rules_hold_over_http_2_too() {
     let mut bench = Bench::new().await;
     bench.client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");

@@ -1,15 +1,17 @@
-//! What changed between two states: addresses, output names and attribute paths, never values.
+//! What changed between two states: addresses, output names and attribute paths, and never the value of an attribute.
 //!
 //! The door is [`diff`]. A first pass over each state fingerprints its instances; a second one looks into those that
 //! differ. Paths are kept for as many of them as a fixed memory holds; the others are named as changed all the same.
+//! Only an output that neither state marks as sensitive shows its values, which takes one pass more.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
 use super::super::scan::Container;
 use super::index::{Fingerprint, Index, Instance, fingerprint, in_instance};
-use super::outputs::{is_output, marks_sensitive};
+use super::outputs::{Sensitive, is_output, marks_sensitive};
+use super::values::{Output, Value, collect};
 use super::walk::{Leaf, Step, Visit, walk};
 use super::{Source, Unreadable};
 
@@ -43,6 +45,10 @@ pub struct OutputChange {
     pub change: Change,
     /// In one of the two states at least.
     pub sensitive: bool,
+    /// Its value in the older state, if it has one that may be shown.
+    pub before: Value,
+    /// Its value in the newer state, if it has one that may be shown.
+    pub after: Value,
 }
 
 /// How many values of changed instances are compared one by one: some 30 MB of paths.
@@ -80,7 +86,36 @@ pub fn diff(older: &mut Source<'_>, newer: &mut Source<'_>) -> Result<Diff, Unre
         resources.extend(missing.map(|address| ResourceChange { address: address.clone(), change, paths: None }));
     }
     resources.sort_by(|one, other| one.address.cmp(&other.address));
-    Ok(Diff { resources, outputs: compare_outputs(&before, &after) })
+    let mut outputs = compare_outputs(&before, &after);
+    show(&mut outputs, older, |output| &mut output.before)?;
+    show(&mut outputs, newer, |output| &mut output.after)?;
+    // The second state may mark what the first one does not.
+    for output in outputs.iter_mut().filter(|output| output.sensitive) {
+        (output.before, output.after) = (Value::Hidden, Value::Hidden);
+    }
+    Ok(Diff { resources, outputs })
+}
+
+/// Fills in the values of one side, as far as they may be shown.
+fn show(
+    outputs: &mut [OutputChange],
+    source: &mut Source<'_>,
+    side: impl Fn(&mut OutputChange) -> &mut Value,
+) -> Result<(), Unreadable> {
+    if outputs.iter().all(|output| output.sensitive) {
+        return Ok(());
+    }
+    let open: HashSet<String> =
+        outputs.iter().filter(|output| !output.sensitive).map(|output| output.name.clone()).collect();
+    let found = collect(source, Sensitive::LeftOut, |name| open.contains(name))?;
+    let mut found: HashMap<String, Output> = found.into_iter().map(|output| (output.name.clone(), output)).collect();
+    for output in outputs {
+        if let Some(Output { value, sensitive, .. }) = found.remove(&output.name) {
+            output.sensitive |= sensitive;
+            *side(output) = value;
+        }
+    }
+    Ok(())
 }
 
 fn compare_outputs(before: &Summary, after: &Summary) -> Vec<OutputChange> {
@@ -95,7 +130,8 @@ fn compare_outputs(before: &Summary, after: &Summary) -> Vec<OutputChange> {
             (None, _) => Change::Added,
         };
         let sensitive = [old, new].into_iter().flatten().any(|output| output.sensitive);
-        outputs.push(OutputChange { name: name.clone(), change, sensitive });
+        let (before, after) = (Value::Hidden, Value::Hidden);
+        outputs.push(OutputChange { name: name.clone(), change, sensitive, before, after });
     }
     outputs
 }
@@ -117,11 +153,11 @@ fn compare(before: Option<&Paths>, after: Option<&Paths>) -> Option<Vec<String>>
 #[derive(Default)]
 struct Summary {
     instances: BTreeMap<String, Instance>,
-    outputs: BTreeMap<String, Output>,
+    outputs: BTreeMap<String, Seen>,
 }
 
 #[derive(Default, PartialEq, Eq)]
-struct Output {
+struct Seen {
     value: Fingerprint,
     sensitive: bool,
 }
@@ -141,7 +177,7 @@ impl Summary {
 
 struct Both<F> {
     index: Index<F>,
-    outputs: BTreeMap<String, Output>,
+    outputs: BTreeMap<String, Seen>,
     hash: Option<Context>,
     sensitive: bool,
 }
@@ -160,7 +196,7 @@ impl<F: FnMut(Instance)> Visit for Both<F> {
         if is_output(path)
             && let Some(hash) = self.hash.take()
         {
-            let output = Output { value: fingerprint(hash), sensitive: self.sensitive };
+            let output = Seen { value: fingerprint(hash), sensitive: self.sensitive };
             self.outputs.insert(path[1].key(), output);
         }
         self.index.close(path);

@@ -1,6 +1,7 @@
 //! What can be told about a stored state without giving it away: its outputs, its resources, what changed.
 //!
-//! Everything here reads a state as it is restored, in passes over a [`Source`], and holds names, never values. A state
+//! Everything here reads a state as it is restored, in passes over a [`Source`], and holds names; values only of
+//! outputs. A state
 //! that OpenTofu encrypted on the client is refused: there is nothing to read.
 
 mod diff;
@@ -8,12 +9,14 @@ mod index;
 mod outputs;
 mod resources;
 mod serial;
+mod values;
 mod walk;
 
 pub use diff::{Change, Diff, OutputChange, ResourceChange, diff};
 pub use outputs::{Sensitive, outputs};
 pub use resources::{Resource, resources};
 pub use serial::with_serial;
+pub use values::{Output, Value, output_list};
 
 use std::io;
 

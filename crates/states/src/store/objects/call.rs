@@ -19,25 +19,32 @@ pub(super) enum Doing {
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1), Duration::from_secs(2)];
 
-pub(super) async fn asked<T, F>(doing: Doing, question: impl Fn() -> F) -> Result<T, StoreError>
+/// Asks again for a while when the API server says that we may not: it was refused before anything was done.
+pub(super) async fn admitted<T, F>(doing: Doing, question: impl Fn() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, kube::Error>>,
 {
     let admitted = async {
         for pause in PAUSES {
             match question().await {
-                // Refused before anything was done: asking again is harmless.
                 Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => tokio::time::sleep(pause).await,
                 answer => return answer,
             }
         }
         question().await
     };
+    asked(doing, admitted).await
+}
+
+pub(super) async fn asked<T>(
+    doing: Doing,
+    question: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, StoreError> {
     let lost = |reason: String| match doing {
         Doing::Read => StoreError::Unavailable(reason),
         Doing::Write => StoreError::Unknown(reason),
     };
-    match tokio::time::timeout(DEADLINE, admitted).await {
+    match tokio::time::timeout(DEADLINE, question).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => Err(match status.code {
             409 => StoreError::Conflict,

@@ -1,18 +1,16 @@
 //! How a head stands in an object, and what is made of an object that another program changed.
 //!
-//! The state is under `tfstate`: gzip of the exact bytes while that fits, otherwise a line that is no JSON, so that a
-//! program which knows nothing of chunks fails instead of finding no state. The lock is in the four annotations of the
+//! The state is under `tfstate` while that fits, packed as the store was told (gzip of the exact bytes unless told
+//! otherwise); else there is a line that is no JSON, so that a program which knows nothing of chunks fails instead of
+//! finding no state. The lock is in the four annotations of the
 //! original. Our annotation holds the rest of the head, the hash of `tfstate` and the lock's ID as they were when it
 //! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read as _};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
@@ -23,14 +21,19 @@ use crate::codec::{self, Receiver, SpoolPlace};
 use crate::head::{Body, Facts, Head, Packing, Version};
 use crate::lock::{End, Lock, Released};
 use crate::lock_info::LockInfo;
+use crate::packing;
 use crate::store::{StoreError, head_text, parse_head};
 
 /// The key of the state.
 pub(super) const FILE: &str = "tfstate";
 /// Where a deleted state is kept, so that other programs find none.
 pub(super) const DELETED: &str = "tfstate-deleted";
-/// What stands there when the state is elsewhere.
-const ELSEWHERE: &[u8] = b"stateward: this state is kept in chunks; read it through stateward\n";
+/// Where the bytes of a sealed state are, while they fit the object.
+pub(super) const SEALED: &str = "tfstate-sealed";
+/// Everything that a head may put into the data of its object.
+pub(super) const DATA: [&str; 3] = [FILE, DELETED, SEALED];
+/// What stands under `tfstate` when the state is elsewhere.
+const ELSEWHERE: &[u8] = b"stateward: this state is kept in chunks or sealed; read it through stateward\n";
 
 const PREFIX: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/";
 /// The annotations of the original, with the field of the LockInfo that each holds.
@@ -61,37 +64,48 @@ pub(super) struct Laid {
 /// A head as it is to be written; an annotation without a text is to be removed.
 pub(super) struct Layout {
     pub(super) annotations: BTreeMap<String, Option<String>>,
-    pub(super) file: Option<Bytes>,
-    /// The key of the file.
-    pub(super) key: &'static str,
+    pub(super) data: Data,
     pub(super) mark: String,
 }
 
-/// Tells whether two objects hold the same state under the same key.
-fn mark(key: &str, hash: Option<&str>) -> String {
-    format!("{key}={}", hash.unwrap_or_default())
+/// Bytes by the keys of [`DATA`].
+pub(super) type Data = BTreeMap<&'static str, Bytes>;
+
+/// Tells whether two objects hold the same bytes under the same keys.
+fn mark(data: &Data) -> String {
+    data.iter().map(|(key, bytes)| format!("{key}={}", hash(bytes))).collect::<Vec<_>>().join(",")
 }
 
-pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
+pub(super) async fn lay(head: &Head, packing: Packing) -> Result<Layout, StoreError> {
     let mut head = head.clone();
+    let mut data = Data::new();
     let file = match &mut head.current {
         None => None,
         Some(version) => match &mut version.body {
-            Body::Chunks { .. } => Some(Bytes::from_static(ELSEWHERE)),
+            Body::Chunks { .. } | Body::Spilled { .. } => Some(Bytes::from_static(ELSEWHERE)),
             Body::File { bytes, .. } => Some(std::mem::take(bytes).into()),
-            Body::Inline { segments, bytes } => {
+            Body::Inline { bytes, sealed: Some(_), .. } => {
+                data.insert(SEALED, std::mem::take(bytes).into());
+                Some(Bytes::from_static(ELSEWHERE))
+            }
+            Body::Inline { segments, bytes, sealed: None } => {
                 let (segments, bytes) = (std::mem::take(segments), std::mem::take(bytes));
-                version.body = Body::File { packing: Packing::Gzip, bytes: Vec::new() };
-                Some(blocking(move || gzip(&segments, &bytes)).await?)
+                let packed = move || packing::pack(&segments, &bytes, packing);
+                let packed = move || packed().map_err(|error| StoreError::Damaged(error.to_string()));
+                let file = blocking(packed).await?;
+                file.correct(&mut version.facts);
+                version.body = Body::File { packing: file.packing, bytes: Vec::new() };
+                Some(file.bytes.into())
             }
         },
     };
-    if file.as_ref().is_some_and(|file| file.len() > super::OBJECT_BYTES) {
-        return Err(StoreError::TooLarge("the gzip of the state does not fit one object".to_owned()));
-    }
     let file_hash = file.as_deref().map(hash);
     let key = if head.deleted.is_some() { DELETED } else { FILE };
-    let mark = mark(key, file_hash.as_deref());
+    data.extend(file.map(|file| (key, file)));
+    if data.values().map(Bytes::len).sum::<usize>() > super::OBJECT_BYTES {
+        return Err(StoreError::TooLarge("the state does not fit one object".to_owned()));
+    }
+    let mark = mark(&data);
     let mut annotations = BTreeMap::new();
     let info = head.lock.as_ref().map(|lock| LockInfo { id: lock.id.clone(), text: lock.info.clone() });
     for (name, field) in LOCK {
@@ -108,30 +122,30 @@ pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
         return Err(StoreError::TooLarge("the head does not fit the annotations of an object".to_owned()));
     }
     annotations.insert(OURS.to_owned(), Some(ours));
-    Ok(Layout { annotations, file, key, mark })
+    Ok(Layout { annotations, data, mark })
 }
 
 pub(super) async fn read(
     mut annotations: BTreeMap<String, String>,
-    file: Option<Bytes>,
-    deleted: Option<Bytes>,
+    mut data: Data,
     reader: &Reader,
 ) -> Result<Laid, StoreError> {
+    let mark = mark(&data);
+    let [file, deleted, sealed] = DATA.map(|key| data.remove(key));
     let file_hash = file.as_deref().map(hash);
-    let mark = match &deleted {
-        Some(deleted) if file.is_none() => mark(DELETED, Some(&hash(deleted))),
-        _ => mark(FILE, file_hash.as_deref()),
-    };
     let ours: Option<Ours> = annotations.remove(OURS).and_then(|text| serde_json::from_str(&text).ok());
     let (mut head, noted_file, noted_lock) = match ours {
         Some(ours) => (parse_head(ours.head.as_bytes())?, Some(ours.file), ours.lock),
         None => (Head::new(), None, None),
     };
     if noted_file.as_ref() == Some(&file_hash) {
-        if let (Some(version), Some(file)) = (&mut head.current, file.or(deleted))
-            && let Body::File { bytes, .. } = &mut version.body
-        {
-            *bytes = file.to_vec();
+        let found = match head.current.as_mut().map(|version| &mut version.body) {
+            Some(Body::File { bytes, .. }) => Some((bytes, file.or(deleted))),
+            Some(Body::Inline { bytes, .. }) => Some((bytes, sealed)),
+            _ => None,
+        };
+        if let Some((bytes, Some(found))) = found {
+            *bytes = found.to_vec();
         }
     } else {
         replaced(&mut head, file, reader).await?;
@@ -173,29 +187,12 @@ fn relocked(head: &mut Head, info: Option<LockInfo>) {
     head.lock = info.map(|info| Lock { id: info.id, info: info.text, user: None, taken: now, active: now });
 }
 
-/// The exact bytes of a state, as the original stores them with `--compress-state`.
-fn gzip(segments: &[codec::Segment], stored: &[u8]) -> Result<Bytes, StoreError> {
-    let damaged = |what: String| StoreError::Damaged(what);
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-    let mut rest = stored;
-    for segment in segments {
-        let length = usize::try_from(segment.stored).unwrap_or(usize::MAX);
-        let (this, after) = rest.split_at_checked(length).ok_or_else(|| damaged("too few bytes".to_owned()))?;
-        rest = after;
-        codec::restore(segment, this, None, &mut encoder).map_err(|error| damaged(error.to_string()))?;
-    }
-    encoder.finish().map(Bytes::from).map_err(|error| damaged(error.to_string()))
-}
-
 /// What is known of a state that another program wrote. The original takes anything for a state, so what is no JSON
 /// has no serial, and comes back as it is.
-fn facts(file: &[u8], packing: Packing, reader: &Reader) -> Result<Facts, StoreError> {
+fn facts(file: &Bytes, packing: Packing, reader: &Reader) -> Result<Facts, StoreError> {
     let mut receiver = Ok(Receiver::new(reader.limits.clone(), SpoolPlace::new(reader.spool.clone())));
     let (mut size, mut sha256, mut md5) = (0, Context::new(&SHA256), Md5::new());
-    let mut source: Box<dyn Read + '_> = match packing {
-        Packing::Plain => Box::new(file),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
-    };
+    let mut source = packing::reader(packing, io::Cursor::new(file.clone()));
     let mut piece = vec![0; PIECE];
     loop {
         let count = source.read(&mut piece);

@@ -124,7 +124,7 @@ fn a_spool_without_its_directory_is_our_fault() {
 
 #[test]
 fn damaged_stored_bytes_are_noticed_before_a_reader_sees_them() {
-    let mut received = receive(ODD.as_bytes(), Limits::default(), 1000).expect("valid");
+    let received = receive(ODD.as_bytes(), Limits::default(), 1000).expect("valid");
     let stored = received.stored(0).expect("readable");
     let segment = received.segments[0].clone();
     let restored = |segment: &Segment, stored: &[u8]| {

@@ -51,7 +51,7 @@ fn pass(megabytes: usize) {
         }
         receiver.push(&buffer[..length]).expect("valid");
     }
-    let mut received = receiver.finish(None).expect("valid");
+    let received = receiver.finish(None).expect("valid");
     let mut hash = Hash(Context::new(&SHA256));
     for index in 0..received.segments.len() {
         let stored = received.stored(index).expect("readable");

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use states::codec::{
-    Change, OutputChange, Resource, ResourceChange, Sensitive, Unreadable, diff, outputs, resources, with_serial,
+    Change, Output, OutputChange, Resource, ResourceChange, Sensitive, Unreadable, Value, diff, output_list, outputs,
+    resources, with_serial,
 };
 use testbed::states::{Options, generate};
 
@@ -212,16 +213,74 @@ fn a_difference_names_addresses_and_paths_and_no_value() {
             change("module.net[0].data.aws_ami.base", Change::Changed, Some(&["attributes.secret", "provider"])),
         ]
     );
-    let output = |name: &str, change, sensitive| OutputChange { name: name.into(), change, sensitive };
+    let output = |name: &str, change, sensitive, before: &Value, after: &Value| {
+        let (before, after) = (before.clone(), after.clone());
+        OutputChange { name: name.into(), change, sensitive, before, after }
+    };
+    let (hidden, shown) = (Value::Hidden, Value::Shown("\"x\"".to_owned()));
     assert_eq!(
         difference.outputs,
         [
-            output("not", Change::Removed, false),
-            output("shut", Change::Changed, true),
-            output("yes", Change::Added, false),
+            output("not", Change::Removed, false, &shown, &hidden),
+            output("shut", Change::Changed, true, &hidden, &hidden),
+            output("yes", Change::Added, false, &hidden, &shown),
         ]
     );
     assert!(!format!("{difference:?}").contains("canary"));
+}
+
+#[test]
+fn outputs_are_listed_as_written_and_hidden_in_doubt() {
+    let list = |state: &str, sensitive| output_list(&mut source(state), sensitive).expect("readable");
+    let output = |name: &str, kind: Option<&str>, value, sensitive| Output {
+        name: name.into(),
+        kind: kind.map(Into::into),
+        value,
+        sensitive,
+    };
+    let shown = |text: &str| Value::Shown(text.to_owned());
+    let open = r#"[1.50,12345678901234567890123,"\u003ca\u003e"]"#;
+    let expected = |secret: Value| {
+        [
+            output("not", Some("\"string\""), shown("\"x\""), false),
+            output("open", Some("\"dynamic\""), shown(open), false),
+            output("shut", Some("\"string\""), secret, true),
+        ]
+    };
+    assert_eq!(list(STATE, Sensitive::LeftOut), expected(Value::Hidden));
+    assert_eq!(list(STATE, Sensitive::Shown), expected(shown("\"canary-output\"")));
+    assert!(!format!("{:?}", list(STATE, Sensitive::Shown)).contains("canary"));
+
+    // The last of several counts, and one mark is enough.
+    let twice = r#"{"outputs":{"a":{"value":1,"value":[2, 3],"type":["list", "number"]},
+        "b":{"value":"canary","sensitive":true},"b":{"value":"canary","sensitive":false},"c":{"type":"string"}}}"#;
+    let expected = [
+        output("a", Some(r#"["list","number"]"#), shown("[2,3]"), false),
+        output("b", None, Value::Hidden, true),
+        output("c", Some("\"string\""), Value::Hidden, false),
+    ];
+    assert_eq!(list(twice, Sensitive::LeftOut), expected);
+
+    let long = format!("{{\"outputs\":{{\"a\":{{\"value\":\"{}\"}}}}}}", "x".repeat(300 << 10));
+    assert_eq!(list(&long, Sensitive::Shown), [output("a", None, Value::TooLong, false)]);
+    let many: Vec<String> =
+        (0..60).map(|number| format!("\"{number:02}\":{{\"value\":\"{}\"}}", "x".repeat(200 << 10))).collect();
+    let many = list(&format!("{{\"outputs\":{{{}}}}}", many.join(",")), Sensitive::Shown);
+    let kept = many.iter().filter(|output| output.value != Value::TooLong).count();
+    assert_eq!((many.len(), kept), (60, 40), "eight megabytes of values are kept");
+}
+
+#[test]
+fn a_value_is_shown_only_if_neither_state_marks_it() {
+    let state = |value: &str, mark: &str| format!("{{\"outputs\":{{\"a\":{{\"value\":\"{value}\"{mark}}}}}}}");
+    let marked = ",\"sensitive\":true";
+    for (older, newer) in [("", marked), (marked, ""), (marked, marked)] {
+        let difference = diff(&mut source(&state("canary-1", older)), &mut source(&state("canary-2", newer)));
+        let outputs = difference.expect("readable").outputs;
+        let (before, after) = (Value::Hidden, Value::Hidden);
+        let expected = OutputChange { name: "a".into(), change: Change::Changed, sensitive: true, before, after };
+        assert_eq!(outputs, [expected], "{older:?} {newer:?}");
+    }
 }
 
 #[test]

@@ -38,7 +38,8 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .merge(tokens::routes())
-        .merge(states::http::routes(app.states.clone()));
+        .merge(states::http::routes(app.states.clone()))
+        .merge(states::http::manage::routes(&app.states));
     #[cfg(feature = "testing")]
     let routes = routes.merge(probe::routes());
     finish(routes.with_state(app).layer(DefaultBodyLimit::max(body_bytes)), surroundings)
@@ -47,6 +48,28 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
 /// The listener that speaks as the original ConfigMap backend does.
 pub(crate) fn compatible(compat: Compat, surroundings: Around) -> Router {
     states::http::compat::routes(compat).layer(from_fn_with_state(surroundings, around))
+}
+
+/// The same listener where it is alone. Paths that monitoring asks for are there as far as the operator has exempted
+/// them from authorization, and then for everybody: probes have no credentials. Otherwise they are a 404 as ever.
+pub(crate) fn configmap_backend(
+    compat: Compat,
+    surroundings: Around,
+    ready: Readiness,
+    is_open: impl Fn(&str) -> bool,
+) -> Router {
+    let mut routes = states::http::compat::routes(compat);
+    for path in ["/healthz", "/livez"].into_iter().filter(|path| is_open(path)) {
+        routes = routes.route(path, get(health::alive));
+    }
+    if is_open("/readyz") {
+        routes = routes.route("/readyz", get(|| async move { health::status_only(&ready).await }));
+    }
+    if is_open("/metrics") {
+        let metrics = surroundings.metrics.clone();
+        routes = routes.route("/metrics", get(|| async move { health::metrics_text(&metrics) }));
+    }
+    routes.layer(from_fn_with_state(surroundings, around))
 }
 
 /// The separate loopback port: what monitoring needs, and nothing else, without asking who it is.

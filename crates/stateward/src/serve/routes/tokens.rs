@@ -1,6 +1,6 @@
 //! `/api/v1/tokens`: the static tokens of a standalone server.
 
-use access::http::{Caller, Problem};
+use access::http::{Caller, Fields, Problem};
 use access::{Action, GrantError, NewToken, TokenError, TokenRecord, TokenStore};
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::App;
-use crate::serve::body::Fields;
 
 const GROUP: &str = "access.stateward.dev";
 const FIELDS: &[&str] = &["name", "user", "groups", "grants", "expires_in_seconds"];

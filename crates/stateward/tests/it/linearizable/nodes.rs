@@ -8,7 +8,8 @@ use fastrand::Rng;
 use testbed::process::{free_port, scratch};
 use testbed::{AUDIENCE, Cluster, Kubeconfig, Postgres, Proxy, Scope, Toxiproxy, rule, subject};
 
-use crate::compat::{EVERYTHING, somebody};
+use crate::backend::EVERYTHING;
+use crate::compat::somebody;
 use crate::server::{Server, Start};
 
 /// A store that the servers of a run share.

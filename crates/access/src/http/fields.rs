@@ -1,22 +1,23 @@
 //! JSON bodies of small requests. Errors name the field that is wrong and what it must be; they never quote the body,
 //! because people paste secrets into the wrong field.
 
-use access::http::Problem;
+use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
-use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::Problem;
+
 /// The fields of a JSON object, taken one by one.
 #[derive(Debug)]
-pub(crate) struct Fields {
-    known: &'static [&'static str],
+pub struct Fields {
+    known: Vec<&'static str>,
     fields: Map<String, Value>,
 }
 
 impl Fields {
     /// Reads the body of a request that takes a JSON object with these fields.
-    pub(crate) async fn read(request: Request, known: &'static [&'static str]) -> Result<Fields, Problem> {
+    pub async fn read(request: Request, known: &[&'static str]) -> Result<Fields, Problem> {
         let bytes = Bytes::from_request(request, &()).await.map_err(|rejection| {
             if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
                 let hint = "send less, or ask the operator to raise limits.body_bytes";
@@ -35,17 +36,17 @@ impl Fields {
         if fields.keys().any(|field| !known.contains(&field.as_str())) {
             return Err(Problem::bad_request("the body has a field that is not known here", hint()));
         }
-        Ok(Fields { known, fields })
+        Ok(Fields { known: known.to_vec(), fields })
     }
 
-    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, Problem> {
+    pub fn text(&mut self, field: &'static str) -> Result<Option<String>, Problem> {
         self.take(field, "a text", |value| match value {
             Value::String(text) => Some(text),
             _ => None,
         })
     }
 
-    pub(crate) fn texts(&mut self, field: &'static str) -> Result<Vec<String>, Problem> {
+    pub fn texts(&mut self, field: &'static str) -> Result<Vec<String>, Problem> {
         let list = self.take(field, "a list of texts", |value| match value {
             Value::Array(items) => items.into_iter().map(|item| item.as_str().map(str::to_owned)).collect(),
             _ => None,
@@ -53,8 +54,18 @@ impl Fields {
         Ok(list?.unwrap_or_default())
     }
 
-    pub(crate) fn whole_number(&mut self, field: &'static str) -> Result<Option<u64>, Problem> {
+    pub fn whole_number(&mut self, field: &'static str) -> Result<Option<u64>, Problem> {
         self.take(field, "a whole number that is not negative", |value| value.as_u64())
+    }
+
+    /// A text that must be there.
+    pub fn needed_text(&mut self, field: &'static str) -> Result<String, Problem> {
+        self.text(field)?.filter(|text| !text.is_empty()).ok_or_else(|| missing(field))
+    }
+
+    /// A whole number that must be there.
+    pub fn needed_number(&mut self, field: &'static str) -> Result<u64, Problem> {
+        self.whole_number(field)?.ok_or_else(|| missing(field))
     }
 
     fn take<T>(
@@ -71,4 +82,8 @@ impl Fields {
             }),
         }
     }
+}
+
+fn missing(field: &'static str) -> Problem {
+    Problem::bad_request(format!("the field '{field}' is missing"), format!("send '{field}' in the body"))
 }

@@ -1,0 +1,304 @@
+//! Files, other http backends, another Stateward.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use testbed::process::scratch;
+
+use crate::run::Run;
+use crate::server::{PATIENCE, Start, answer};
+use crate::state_commands::{Person, a_state, file_with, lock_of};
+
+const STATE: &str = "team-a/app";
+
+/// A working directory of tofu with any backend.
+pub(super) struct Workspace {
+    client: PathBuf,
+    pub directory: PathBuf,
+}
+
+impl Workspace {
+    pub fn new(client: &Path, backend: &str) -> Workspace {
+        let directory = scratch("workspace").unwrap();
+        fs::write(directory.join("backend.tf"), format!("terraform {{\n{backend}\n}}\n")).unwrap();
+        Workspace { client: client.to_owned(), directory }
+    }
+
+    pub fn configure(&self, text: &str) {
+        fs::write(self.directory.join("main.tf"), text).unwrap();
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.client);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", &self.directory).env("CHECKPOINT_DISABLE", "1");
+        command.current_dir(&self.directory).args(arguments);
+        command
+    }
+
+    pub fn spawn(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    #[track_caller]
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    }
+}
+
+/// Arguments, and those that all of them have.
+fn together<'a>(common: &[&'a str], own: &[&'a str]) -> Vec<&'a str> {
+    [own, common].concat()
+}
+
+/// A resource that needs no provider.
+pub(super) fn resource(input: &str, provisioner: &str) -> String {
+    format!("resource \"terraform_data\" \"it\" {{\n  input = \"{input}\"\n{provisioner}}}\n")
+}
+
+#[tokio::test]
+async fn a_file_of_the_local_backend_is_locked_and_copied() {
+    let server = Start::new().serve();
+    let me = Person::first(&server);
+    let tofu = testbed::peer("tofu").expect("tofu");
+    let workspace = Workspace::new(&tofu, "  backend \"local\" {}");
+    let file = workspace.directory.join("terraform.tfstate");
+    let path = file.to_str().unwrap();
+    workspace.configure(&resource("one", ""));
+    workspace.ok(&["init"]);
+    workspace.ok(&["apply", "-auto-approve"]);
+
+    // While tofu has it, it is not copied, and the real holder is named.
+    let (begun, gate) = (workspace.directory.join("begun"), workspace.directory.join("gate"));
+    let script = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", begun.display(), gate.display());
+    workspace.configure(&format!(
+        "{}resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n}}\n",
+        resource("one", "")
+    ));
+    let mut applying = workspace.spawn(&["apply", "-auto-approve"]);
+    testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+    me.fails(8, "OperationTypeApply", &["migrate", STATE, "--from", path]);
+    fs::write(&gate, "").unwrap();
+    assert!(applying.wait().unwrap().success());
+
+    // While it is copied, tofu cannot have it.
+    let mut slow = me.command(&["migrate", STATE, "--from", path]);
+    slow.env("STATEWARD_FAILPOINTS", "migrate.both_locked=delay(4000)");
+    let copying = std::thread::spawn(move || Run::of(&mut slow));
+    testbed::eventually(PATIENCE, || async { lock_of(&me, STATE).is_some() }).await;
+    let refused = workspace.run(&["apply", "-auto-approve"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("lock"), "{said}");
+    me.fails(8, "migration", &["push", STATE, path]);
+    let out = copying.join().unwrap().ok();
+    assert!(out.contains("copied"), "{out}");
+    assert_eq!(me.ok(&["pull", STATE]), fs::read_to_string(&file).unwrap());
+    assert_eq!(lock_of(&me, STATE), None);
+    assert!(me.ok(&["migrate", STATE, "--from", path]).contains("already there"));
+    workspace.ok(&["plan"]);
+
+    // Newer bytes of the same lineage follow; unrelated ones are refused.
+    workspace.configure(&resource("two", ""));
+    workspace.ok(&["apply", "-auto-approve"]);
+    assert!(me.ok(&["migrate", STATE, "--from", path]).contains("copied"));
+    me.fails(5, "lineage", &["migrate", STATE, "--from", &file_with(&a_state(9, "x"))]);
+    me.ok(&["migrate", STATE, "--from", &file_with(&a_state(9, "x")), "--force"]);
+    assert_eq!(me.ok(&["pull", STATE]), a_state(9, "x"));
+    me.fails(3, "failed to open", &["migrate", STATE, "--from", "/nowhere/state"]);
+    me.fails(1, "is not a state", &["migrate", STATE, "--from", &file_with("nonsense")]);
+    me.fails(2, "ftp", &["migrate", STATE, "--from", "ftp://a/b"]);
+    me.fails(2, "not clear", &["migrate", STATE]);
+    me.fails(2, "not clear", &["migrate", "--from", path]);
+}
+
+#[tokio::test]
+async fn another_stateward_is_left_with_a_tombstone() {
+    let (old, new) = (Start::new().serve(), Start::new().serve());
+    let (there, here) = (Person::first(&old), Person::first(&new));
+    let address = format!("{}/state/team-x/net", old.url);
+    let variables = [("TF_HTTP_USERNAME", "anybody"), ("TF_HTTP_PASSWORD", there.token.as_str())];
+    let migrate = |more: &[&str]| {
+        let arguments = [&["migrate", STATE, "--from", &address][..], more].concat();
+        Run::of(here.command(&arguments).envs(variables))
+    };
+    migrate(&[]).fails(3, "there is no state");
+    there.ok(&["push", "team-x/net", &file_with(&a_state(5, "five"))]);
+    Run::of(&mut here.command(&["migrate", STATE, "--from", &address])).fails(4, "TF_HTTP_PASSWORD");
+
+    let held = there.ok(&["lock", "team-x/net", "--reason", "busy"]).trim().to_owned();
+    migrate(&[]).fails(8, "busy");
+    assert_eq!(there.run(&["unlock", "team-x/net", &held]).code, Some(0));
+    assert!(migrate(&["--keep-source"]).ok().contains("copied"));
+    assert_eq!(there.ok(&["pull", "team-x/net"]), a_state(5, "five"), "kept as it was");
+
+    // Both are locked while it is copied.
+    let arguments = ["migrate", STATE, "--from", &address];
+    let mut slow = here.command(&arguments);
+    slow.envs(variables).env("STATEWARD_FAILPOINTS", "migrate.verified=delay(3000)");
+    let copying = std::thread::spawn(move || Run::of(&mut slow));
+    testbed::eventually(PATIENCE, || async { lock_of(&here, STATE).is_some() }).await;
+    assert!(lock_of(&there, "team-x/net").is_some());
+    there.fails(8, "migration", &["push", "team-x/net", &file_with(&a_state(6, "six"))]);
+    assert!(copying.join().unwrap().ok().contains("already there"));
+    assert_eq!((lock_of(&here, STATE), lock_of(&there, "team-x/net")), (None, None));
+
+    let new_place = format!("{}/state/{STATE}", new.url);
+    there.fails(5, &new_place, &["pull", "team-x/net"]);
+    let (status, text) = answer(old.request("GET", "/state/team-x/net").bearer_auth(&there.token)).await;
+    assert!(status == 409 && text.contains(&new_place), "{status} {text}");
+    assert!(there.ok(&["show", "team-x/net"]).contains(&new_place));
+    assert!(migrate(&[]).ok().contains("already moved"));
+    let elsewhere = Run::of(here.command(&["migrate", "team-a/b", "--from", &address]).envs(variables));
+    elsewhere.fails(5, &new_place);
+    there.ok(&["restore", "team-x/net"]);
+    assert_eq!(there.ok(&["pull", "team-x/net"]), a_state(5, "five"));
+}
+
+#[test]
+fn states_go_out_into_files_and_other_backends() {
+    let (old, new) = (Start::new().serve(), Start::new().serve());
+    let (here, there) = (Person::first(&old), Person::first(&new));
+    here.ok(&["push", STATE, &file_with(&a_state(3, "three"))]);
+    let file = scratch("out").unwrap().join("out.tfstate");
+    let path = file.to_str().unwrap();
+    here.ok_with_notes(&["migrate", STATE, "--to", path, "--keep-source"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), a_state(3, "three"));
+    assert!(here.ok(&["migrate", STATE, "--to", path, "--keep-source"]).contains("already there"));
+    fs::write(&file, a_state(4, "four")).unwrap();
+    here.fails(5, "newer", &["migrate", STATE, "--to", path]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), a_state(4, "four"));
+
+    let address = format!("{}/state/team-b/app", new.url);
+    let out = ["migrate", STATE, "--to", &address, "--lock-address", &address, "--update-method", "PUT"];
+    let variables = [("TF_HTTP_USERNAME", "anybody"), ("TF_HTTP_PASSWORD", there.token.as_str())];
+    assert!(Run::of(here.command(&out).envs(variables)).ok().contains("copied"));
+    assert_eq!(there.ok(&["pull", "team-b/app"]), a_state(3, "three"));
+    assert_eq!(lock_of(&there, "team-b/app"), None);
+    here.fails(5, &address, &["pull", STATE]);
+}
+
+impl Person {
+    /// Like `ok`, for what also says something on stderr.
+    #[track_caller]
+    pub(super) fn ok_with_notes(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.code, Some(0), "{run:#?}");
+        run.out
+    }
+}
+
+/// What GitLab does with a state, from its documentation: locked by POST and DELETE below the address, 409 with the
+/// holder's LockInfo, also for the ID that holds it; Basic credentials.
+#[derive(Default)]
+struct Gitlab {
+    state: Option<String>,
+    lock: Option<Value>,
+    seen: Vec<String>,
+}
+
+fn gitlab() -> (String, Arc<Mutex<Gitlab>>) {
+    let shared = Arc::new(Mutex::new(Gitlab::default()));
+    let kept = shared.clone();
+    let router = Router::new().fallback(move |request: Request| {
+        let kept = kept.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let text = String::from_utf8(body.to_vec()).unwrap();
+            answer_as_gitlab(&mut kept.lock().unwrap(), &parts, text)
+        }
+    });
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/api/v4/projects/1/terraform/state/app", listener.local_addr().unwrap());
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (url, shared)
+}
+
+fn answer_as_gitlab(kept: &mut Gitlab, parts: &axum::http::request::Parts, body: String) -> Response {
+    // user:token
+    if parts.headers.get("authorization").is_none_or(|value| value != "Basic dXNlcjp0b2tlbg==") {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    kept.seen.push(format!("{} {}", parts.method, parts.uri));
+    let id = parts.uri.query().and_then(|query| query.strip_prefix("ID="));
+    match (parts.method.as_str(), parts.uri.path().ends_with("/lock")) {
+        ("POST", true) => {
+            if let Some(held) = &kept.lock {
+                return (StatusCode::CONFLICT, held.to_string()).into_response();
+            }
+            kept.lock = Some(serde_json::from_str(&body).unwrap());
+            StatusCode::OK.into_response()
+        }
+        // Its own unlock compares the IDs; that of others does not, so a client must not rely on it.
+        ("DELETE", true) => {
+            kept.lock = None;
+            StatusCode::OK.into_response()
+        }
+        ("GET", false) => match &kept.state {
+            Some(state) => state.clone().into_response(),
+            None => StatusCode::NO_CONTENT.into_response(),
+        },
+        ("POST", false) => match &kept.lock {
+            Some(held) if held["ID"].as_str() != id => (StatusCode::CONFLICT, held.to_string()).into_response(),
+            _ => {
+                kept.state = Some(body);
+                StatusCode::OK.into_response()
+            }
+        },
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_in_the_style_of_gitlab_is_locked_in_its_own_way() {
+    let server = Start::new().serve();
+    let me = Person::first(&server);
+    let (url, gitlab) = gitlab();
+    let password = scratch("password").unwrap().join("password");
+    fs::write(&password, "token\n").unwrap();
+    let credentials = ["--username", "user", "--password-file", password.to_str().unwrap(), "--style", "gitlab"];
+    me.fails(3, "there is no state", &together(&credentials, &["migrate", STATE, "--from", &url]));
+    assert!(gitlab.lock().unwrap().lock.is_none(), "released after a failure");
+
+    me.ok(&["push", STATE, &file_with(&a_state(1, "one"))]);
+    assert!(me.ok(&together(&credentials, &["migrate", STATE, "--to", &url, "--keep-source"])).contains("copied"));
+    assert_eq!(gitlab.lock().unwrap().state.as_deref(), Some(a_state(1, "one").as_str()));
+    let held = json!({"ID": "theirs", "Who": "ann@laptop", "Operation": "apply", "Info": ""});
+    gitlab.lock().unwrap().lock = Some(held);
+    gitlab.lock().unwrap().state = Some(a_state(2, "two"));
+    me.fails(8, "locked by ann@laptop", &together(&credentials, &["migrate", STATE, "--from", &url]));
+    assert_eq!(gitlab.lock().unwrap().lock.as_ref().unwrap()["ID"], "theirs", "not ours to release");
+    gitlab.lock().unwrap().lock = None;
+
+    // The lock of a run that was killed is found again, although this server does not take the same ID twice.
+    let crashed = Run::of(
+        me.command(&together(&credentials, &["migrate", STATE, "--from", &url]))
+            .env("STATEWARD_FAILPOINTS", "migrate.both_locked=crash"),
+    );
+    assert!(crashed.code.is_none() && gitlab.lock().unwrap().lock.is_some(), "{crashed:?}");
+    assert!(me.ok(&together(&credentials, &["migrate", STATE, "--from", &url])).contains("copied"));
+    assert!(gitlab.lock().unwrap().lock.is_none());
+    assert_eq!(me.ok(&["pull", STATE]), a_state(2, "two"));
+    let seen = gitlab.lock().unwrap().seen.join("\n");
+    assert!(seen.contains("POST /api/v4/projects/1/terraform/state/app?ID="), "{seen}");
+
+    me.fails(4, "answered 401", &["migrate", STATE, "--from", &url, "--style", "gitlab"]);
+    me.fails(2, "in clear", &together(&credentials, &["migrate", STATE, "--from", "http://192.0.2.1/state"]));
+    me.fails(2, "user or password", &["migrate", STATE, "--from", "http://u:secret@127.0.0.1/state"]);
+}
