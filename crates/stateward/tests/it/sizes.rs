@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use testbed::Cluster;
 use testbed::states::{Options, RESOURCE_BYTES, generate};
-use testbed::{Postgres, scale};
+use testbed::{Postgres, Weed, scale};
 
 use crate::compat::beside_cluster;
 use crate::server::{Server, Start};
@@ -33,6 +33,7 @@ async fn places() -> Vec<Place> {
         let token = user(&server, "ann", &["editor@*"]).await.token;
         places.push(Place { name, server, token, namespace: "team-a".to_owned() });
     }
+    places.push(s3().await);
     Cluster::shared().await;
     for name in ["configmap", "secret"] {
         let (server, token, namespace) =
@@ -40,6 +41,20 @@ async fn places() -> Vec<Place> {
         places.push(Place { name, server, token, namespace });
     }
     places
+}
+
+async fn s3() -> Place {
+    let weed = Weed::shared().expect("weed");
+    let server = Start::new()
+        .variable("STATEWARD_S3_SECRET_ACCESS_KEY", Weed::SECRET_ACCESS_KEY)
+        .flag("--s3-access-key-id", Weed::ACCESS_KEY_ID)
+        .flag("--s3-bucket", weed.create_bucket().expect("a bucket"))
+        .flag("--s3-endpoint", weed.url())
+        .switch("--s3-allow-http")
+        .flag("--states-routes", "*=s3")
+        .serve();
+    let token = user(&server, "ann", &["editor@*"]).await.token;
+    Place { name: "s3", server, token, namespace: "team-a".to_owned() }
 }
 
 impl Place {

@@ -31,6 +31,11 @@ async fn states_in_postgresql_are_linearizable() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn states_in_s3_are_linearizable() {
+    on(Store::s3()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn states_in_configmaps_and_secrets_are_linearizable() {
     let cluster = Arc::new(testbed::Cluster::own().await);
     on(Store::objects(cluster.clone(), "configmap").await).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use testbed::process::{free_port, scratch};
-use testbed::{AUDIENCE, Cluster, Kubeconfig, Postgres, Proxy, Scope, Toxiproxy, rule, subject};
+use testbed::{AUDIENCE, Cluster, Kubeconfig, Postgres, Proxy, Scope, Toxiproxy, Weed, rule, subject};
 
 use crate::backend::EVERYTHING;
 use crate::compat::somebody;
@@ -23,6 +23,12 @@ enum Kind {
     /// In the data directory, so that there is one server only.
     Sqlite,
     Postgres(Arc<Postgres>),
+    /// With a database beside it, in which both servers find the tokens.
+    S3 {
+        weed: Arc<Weed>,
+        bucket: String,
+        records: Arc<Postgres>,
+    },
     Objects {
         cluster: Arc<Cluster>,
         kubeconfig: Kubeconfig,
@@ -38,6 +44,13 @@ impl Store {
 
     pub(super) fn postgres() -> Store {
         Store { name: "postgres", kind: Kind::Postgres(Arc::new(Postgres::start().expect("PostgreSQL"))) }
+    }
+
+    pub(super) fn s3() -> Store {
+        let weed = Arc::new(Weed::start().expect("weed"));
+        let bucket = weed.create_bucket().expect("a bucket");
+        let records = Arc::new(Postgres::start().expect("PostgreSQL"));
+        Store { name: "s3", kind: Kind::S3 { weed, bucket, records } }
     }
 
     pub(super) async fn objects(cluster: Arc<Cluster>, name: &'static str) -> Store {
@@ -62,6 +75,13 @@ impl Store {
                     server.start_again()
                 });
                 restarted.await.expect("a thread").expect("PostgreSQL again");
+            }
+            Kind::S3 { weed, .. } => {
+                let restarted = tokio::task::spawn_blocking(move || {
+                    weed.kill();
+                    weed.start_again()
+                });
+                restarted.await.expect("a thread").expect("weed again");
             }
             Kind::Objects { cluster, .. } => cluster.restart_api_server().await,
         }
@@ -110,7 +130,7 @@ impl Nodes {
         let toxiproxy = Toxiproxy::start().expect("toxiproxy");
         let count = if matches!(store.kind, Kind::Sqlite) { 1 } else { 2 };
         let database = match &store.kind {
-            Kind::Postgres(server) => server.create_database().expect("a database"),
+            Kind::Postgres(server) | Kind::S3 { records: server, .. } => server.create_database().expect("a database"),
             _ => String::new(),
         };
         let mut nodes = Vec::new();
@@ -118,6 +138,7 @@ impl Nodes {
             let behind = match &store.kind {
                 Kind::Sqlite => None,
                 Kind::Postgres(server) => Some(server.address()),
+                Kind::S3 { weed, .. } => Some(weed.address()),
                 Kind::Objects { cluster, .. } => Some(cluster.url().trim_start_matches("https://").to_owned()),
             };
             let behind = match behind {
@@ -138,6 +159,7 @@ impl Nodes {
         };
         let large = match &store.kind {
             Kind::Objects { .. } => (2_300_000, 10),
+            Kind::S3 { .. } => (400_000, 50),
             _ => (100_000, 100),
         };
         Nodes { all: nodes, token, namespace, large, _toxiproxy: toxiproxy }
@@ -230,6 +252,14 @@ fn starter(
         match &kind {
             Kind::Sqlite => start,
             Kind::Postgres(_) => start.variable("STATEWARD_DATABASE_URL", &Postgres::url_through(&behind, &database)),
+            Kind::S3 { bucket, records, .. } => start
+                .variable("STATEWARD_DATABASE_URL", &records.url(&database))
+                .variable("STATEWARD_S3_SECRET_ACCESS_KEY", Weed::SECRET_ACCESS_KEY)
+                .flag("--s3-access-key-id", Weed::ACCESS_KEY_ID)
+                .flag("--s3-bucket", bucket)
+                .flag("--s3-endpoint", format!("http://{behind}"))
+                .switch("--s3-allow-http")
+                .flag("--states-routes", format!("*={name}")),
             Kind::Objects { kubeconfig, .. } => start
                 .cluster(&kubeconfig.clone().with_server(&format!("https://{behind}")))
                 .flag("--access-audiences", AUDIENCE)
