@@ -103,6 +103,9 @@ pub enum Body {
 pub enum Packing {
     Plain,
     Gzip,
+    /// Without the white space between tokens, which is Terraform's and is laid out again.
+    Minified,
+    GzipMinified,
 }
 
 /// The chunks of one upload, as one run of bytes.

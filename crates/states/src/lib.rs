@@ -15,6 +15,7 @@ pub mod codec;
 mod bytes_text;
 pub mod head;
 mod key;
+mod packing;
 
 pub mod store;
 

@@ -23,7 +23,7 @@ use crate::config::Environment;
 fn main() -> ExitCode {
     // First of all: whoever asks rustls for a provider before this gets none. It fails only if one is there already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    match Cli::try_parse() {
+    match Cli::try_parse_from(cli::names::arguments(std::env::args_os())) {
         Ok(cli) => failure::exit_code(run(cli)),
         Err(error) => {
             // Help goes to stdout, complaints to stderr; a reader that went away is no reason to complain.

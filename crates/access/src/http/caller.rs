@@ -20,6 +20,15 @@ use crate::identity::{Identity, Source};
 pub struct Caller {
     identity: Arc<Identity>,
     door: Door,
+    authorization: Authorization,
+}
+
+/// Whether the gate is asked what this caller may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Authorization {
+    Asked,
+    /// The operator exempted the path.
+    Exempt,
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -31,7 +40,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
         let certificates = parts.extensions.get::<Peer>().map(|peer| peer.certificates.clone());
         let presented = Presented { headers: &parts.headers, certificates: &certificates.unwrap_or_else(none) };
         match door.gate.authenticate(presented).await {
-            Ok(identity) => Ok(Caller { identity, door }),
+            Ok(identity) => Ok(Caller { identity, door, authorization: Authorization::Asked }),
             Err(refusal) => {
                 let outcome = match refusal {
                     Refusal::Unauthenticated { .. } => Outcome::Failed("unauthenticated"),
@@ -54,10 +63,24 @@ impl Caller {
         &self.identity
     }
 
+    /// The same caller at a path that the operator exempted from authorization: whatever they do there is allowed, and
+    /// on record as ever.
+    #[must_use]
+    pub fn exempt(self) -> Caller {
+        Caller { authorization: Authorization::Exempt, ..self }
+    }
+
+    async fn authorize(&self, action: &Action) -> Result<(), Refusal> {
+        match self.authorization {
+            Authorization::Asked => self.door.gate.authorize(&self.identity, action).await,
+            Authorization::Exempt => Ok(()),
+        }
+    }
+
     /// May this caller do that? The decision is recorded; an action that changes something must go through
     /// [`Caller::act`] instead.
     pub async fn may(&self, action: &Action) -> Result<(), Problem> {
-        let answer = self.door.gate.authorize(&self.identity, action).await;
+        let answer = self.authorize(action).await;
         self.door.audit.record(self.decision(action, &answer)).await;
         Ok(answer?)
     }
@@ -70,7 +93,7 @@ impl Caller {
         T: Send + 'static,
         W: Future<Output = Result<T, Problem>> + Send + 'static,
     {
-        if let Err(refusal) = self.door.gate.authorize(&self.identity, &action).await {
+        if let Err(refusal) = self.authorize(&action).await {
             self.door.audit.record(self.decision(&action, &Err(refusal.clone()))).await;
             return Err(refusal.into());
         }

@@ -16,6 +16,7 @@ mod gear;
 mod hash_text;
 mod header;
 mod history;
+mod laid_out;
 mod layout;
 mod number;
 mod pack;
@@ -29,6 +30,7 @@ mod text;
 
 pub use fault::{BadState, Damaged};
 pub use history::{align, delta};
+pub use laid_out::LaidOut;
 pub use layout::{Place, Resume};
 pub use read::{
     Change, Diff, Output, OutputChange, Resource, ResourceChange, Sensitive, Source, Unreadable, Value, diff,

@@ -5,14 +5,14 @@ use std::fmt;
 use std::io::{Cursor, Read};
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
 
 use super::State;
 use super::chunks::Reader;
 use super::write::Manifest;
 use crate::Error;
 use crate::codec::{self, Segment};
-use crate::head::{Body, Facts, Packing, Version};
+use crate::head::{Body, Facts, Version};
+use crate::packing;
 
 /// A version that is being read.
 #[derive(Debug)]
@@ -59,12 +59,7 @@ impl State {
         let (segments, source) = match body {
             Body::Inline { segments, bytes } => (segments, Source::Inline(bytes.into())),
             Body::File { packing, bytes } => {
-                let bytes = Cursor::new(bytes);
-                let file: Box<dyn Read + Send> = match packing {
-                    Packing::Plain => Box::new(bytes),
-                    Packing::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-                };
-                (Vec::new(), Source::File(File(Some(file))))
+                (Vec::new(), Source::File(File(Some(packing::reader(packing, Cursor::new(bytes))))))
             }
             Body::Chunks { extent, manifest } => {
                 let mut reader = Reader::new(self.clone(), extent);

@@ -7,7 +7,14 @@
 //! - a 423 has the whole LockInfo of the holder, not four fields of it;
 //! - a chunked UNLOCK with a wrong ID is refused like any other, and one with the ID that was released last succeeds;
 //! - a conflict with another writer is tried again, not shown;
-//! - DELETE keeps the state for a restore, under another key, in an object that other programs find empty.
+//! - LOCK with an empty ID, or without one, is a 400: nobody could ever unlock by it;
+//! - LOCK with the ID that is held is a repetition, and does not write over what its holder told of itself;
+//! - a 423 about a state that nobody holds has an ID that is not empty, because newer clients need one;
+//! - a state beyond the size of one object is kept in chunks, not refused;
+//! - DELETE keeps the state for a restore, under another key, in an object that other programs find empty, and it
+//!   lets go of the lock, which goes with the object in the original.
+//!
+//! The table test of the compatibility listener has every one of these, with the status of the original beside ours.
 
 use std::sync::Arc;
 
@@ -23,6 +30,7 @@ use axum::routing::any;
 
 use super::problem::{bad_lock_info, problem};
 use super::{Pairs, action, body, lock_id, receive};
+use crate::Error;
 use crate::engine::{Force, State, States};
 use crate::head::Head;
 use crate::key::Key;
@@ -35,11 +43,46 @@ use crate::store::Store;
 pub struct Compat {
     states: States,
     store: Arc<dyn Store>,
+    allowed: Arc<[AllowedPath]>,
 }
 
 impl Compat {
     pub fn new(states: States, store: Arc<dyn Store>) -> Compat {
-        Compat { states, store }
+        Compat { states, store, allowed: Arc::new([]) }
+    }
+
+    /// The same, where nobody is asked whether a caller may do something at these paths. Who they are still is.
+    #[must_use]
+    pub fn allowing(self, paths: Vec<AllowedPath>) -> Compat {
+        Compat { allowed: paths.into(), ..self }
+    }
+}
+
+/// A path that is exempt from authorization, as `--authorization-always-allow-paths` of Kubernetes has it: exact, or
+/// everything that begins with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedPath {
+    Exact(String),
+    Prefix(String),
+}
+
+impl AllowedPath {
+    /// Reads a path; only its last character may be a `*`.
+    pub fn new(text: &str) -> Option<AllowedPath> {
+        let path = text.strip_prefix('/').unwrap_or(text);
+        match path.strip_suffix('*') {
+            Some(prefix) if !prefix.contains('*') => Some(AllowedPath::Prefix(prefix.to_owned())),
+            None if !path.is_empty() && !path.contains('*') => Some(AllowedPath::Exact(path.to_owned())),
+            _ => None,
+        }
+    }
+
+    pub fn matches(&self, path: &str) -> bool {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        match self {
+            AllowedPath::Exact(exact) => path == exact,
+            AllowedPath::Prefix(prefix) => path.starts_with(prefix),
+        }
     }
 }
 
@@ -51,6 +94,7 @@ pub fn routes(compat: Compat) -> Router {
 async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = match Caller::from_request_parts(&mut parts, &compat).await {
+        Ok(caller) if compat.allowed.iter().any(|path| path.matches(parts.uri.path())) => caller.exempt(),
         Ok(caller) => caller,
         Err(problem) => return unauthenticated(&parts, problem),
     };
@@ -91,7 +135,9 @@ fn key(uri: &Uri) -> Option<Key> {
 }
 
 async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Request) -> Result<Response, Problem> {
+    // What DELETE left is nothing to the original, unless somebody has locked it since.
     let head = state.head().await.map_err(problem)?;
+    let head = head.filter(|head| head.deleted.is_none() || head.lock.is_some());
     let user = caller.identity().user.clone();
     let done = match request.method().as_str() {
         "GET" => return read(&state, head).await,
@@ -126,16 +172,28 @@ async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Requ
             caller.act(action, unlock).await
         }
         "DELETE" => {
-            let there = |head: &Head| head.deleted.is_none() && (head.current.is_some() || head.lock.is_some());
-            if !head.as_ref().is_some_and(there) {
+            if head.is_none() {
                 return Ok(StatusCode::NOT_FOUND.into_response());
             }
             let (action, id) = (action(&state, "delete"), query_id(&request)?);
-            caller.act(action, async move { state.delete(id.as_deref(), &user).await.map_err(problem) }).await
+            caller.act(action, async move { delete(&state, id.as_deref(), &user).await.map_err(problem) }).await
         }
         _ => return Ok(StatusCode::NOT_FOUND.into_response()),
     };
     done.map(|()| StatusCode::OK.into_response())
+}
+
+/// The object of the original goes with its lock.
+async fn delete(state: &State, id: Option<&str>, user: &str) -> Result<(), Error> {
+    match state.delete(id, user).await {
+        // The object of a lock without a state goes too.
+        Ok(()) | Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    match id {
+        Some(_) => state.unlock(id, user, Force::NotAsked).await.map(drop),
+        None => Ok(()),
+    }
 }
 
 /// A missing state is an empty one.
@@ -161,4 +219,30 @@ fn query_id(request: &Request) -> Result<Option<String>, Problem> {
     let pairs =
         pairs.map_err(|_| Problem::bad_request("the query is not understood", "send ?ID= and the lock's ID"))?;
     Ok(lock_id(pairs.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AllowedPath;
+
+    #[test]
+    fn allowed_paths_are_exact_or_end_with_a_star() {
+        let table = [
+            ("/healthz", Some((&["/healthz", "healthz"][..], &["/healthz/", "/healthz2", "/"][..]))),
+            ("healthz", Some((&["/healthz"], &["/readyz"]))),
+            ("/team-a/*", Some((&["/team-a/", "/team-a/x", "/team-a/x/y"], &["/team-a", "/team-b/x"]))),
+            ("*", Some((&["/", "/x", "/x/y"], &[]))),
+            ("/*/x", None),
+            ("/**", None),
+            ("/", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            let path = AllowedPath::new(text);
+            assert_eq!(path.is_some(), expected.is_some(), "{text}");
+            let (Some(path), Some((matching, other))) = (path, expected) else { continue };
+            assert!(matching.iter().all(|sent| path.matches(sent)), "{text}");
+            assert!(!other.iter().any(|sent| path.matches(sent)), "{text}");
+        }
+    }
 }

@@ -62,10 +62,10 @@ impl Failure {
 #[error("the reader of the output went away")]
 pub struct ReaderGone;
 
-/// What was compared differs, and the caller asked to be told by the exit code: an answer, not an error.
-#[derive(Debug, thiserror::Error)]
-#[error("there are differences")]
-pub struct Differences;
+/// The command has said all that there is to say, and ends with this code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("ended with {0}")]
+pub struct Ended(pub u8);
 
 /// Prints the error, if there is one, and gives the exit code.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
@@ -73,8 +73,8 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     if error.is::<ReaderGone>() {
         return ExitCode::SUCCESS;
     }
-    if error.is::<Differences>() {
-        return ExitCode::from(Exit::Different as u8);
+    if let Some(Ended(code)) = error.downcast_ref() {
+        return ExitCode::from(*code);
     }
     let (exit, hint) = verdict(&error);
     super::output::talk(format_args!("error: {error:#}\nhint: {hint}"));

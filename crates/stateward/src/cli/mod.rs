@@ -7,12 +7,14 @@
 mod audit;
 mod completion;
 mod config;
+mod configmap_backend;
 mod database;
 mod docs;
 pub mod failure;
 mod key_flags;
 mod logging;
 mod man;
+pub mod names;
 pub mod output;
 mod rescue;
 mod serve;
@@ -35,6 +37,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    ConfigmapBackend(Box<configmap_backend::ConfigmapBackend>),
     State(Box<state::State>),
     Token(Box<token::Token>),
     Rescue(rescue::Rescue),
@@ -52,6 +55,7 @@ enum Command {
 pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(command) => command.run(environment).await,
+        Command::ConfigmapBackend(command) => command.run(environment).await,
         Command::State(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
         Command::Rescue(command) => command.run(environment).await,

@@ -9,6 +9,9 @@ use super::{ClientArgs, is_loopback, kubeconfig};
 use crate::cli::failure::Failure;
 use crate::config::{Environment, Given, Secret, resolve};
 
+/// Where a Pod finds the token of its ServiceAccount, and the authority of the API server.
+pub const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
 /// Credentials; a kubeconfig may hold both.
 #[derive(Debug, Default)]
 pub struct Identity {
@@ -52,6 +55,17 @@ impl Identity {
             }
         }
         Ok(Identity::default())
+    }
+
+    /// The same for a program that may run in a Pod: without anything else, its ServiceAccount.
+    pub async fn find_or_service_account(
+        args: &ClientArgs,
+        environment: &Environment,
+        server: &Url,
+    ) -> Result<Identity, Failure> {
+        let found = Identity::find(args, environment, server).await?;
+        let file = Path::new(SERVICE_ACCOUNT).join("token");
+        if found.is_none() && file.exists() { token_file(&file) } else { Ok(found) }
     }
 
     pub fn bearer(token: &str) -> Identity {

@@ -10,6 +10,7 @@ mod identity;
 mod kubeconfig;
 mod refusal;
 pub mod transfer;
+mod upstream;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -18,13 +19,16 @@ use std::time::Duration;
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Method, StatusCode};
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, RequestBuilder, Response, Url};
+use reqwest::{Certificate, ClientBuilder, RequestBuilder, Response, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use args::ClientArgs;
-use identity::Identity;
+pub use identity::{Identity, SERVICE_ACCOUNT};
+pub use kubeconfig::default_path as default_kubeconfig;
+pub use upstream::Upstream;
+
 use refusal::Credential;
 pub use refusal::holder;
 use transfer::{Download, Idle, Upload};
@@ -56,35 +60,7 @@ impl Client {
     pub async fn new(args: &ClientArgs, environment: &Environment) -> Result<Client, Failure> {
         let server = args.server(environment)?;
         let identity = Identity::find(args, environment, &server).await?;
-        if server.scheme() == "http" && !is_loopback(&server) && !identity.is_none() {
-            return Err(Failure::usage(
-                format!("a credential is not sent in clear to {server}"),
-                "use an https:// address; plain http is for loopback only",
-            ));
-        }
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("stateward/", env!("CARGO_PKG_VERSION")))
-            .redirect(Policy::none())
-            .timeout(args.timeout);
-        if is_loopback(&server) {
-            // A proxy would be another machine, and would get the credential in clear.
-            builder = builder.no_proxy();
-        }
-        if let Some(file) = &args.ca_file {
-            builder = builder.tls_certs_only(certificates(file)?);
-        }
-        if let Some(pem) = &identity.certificate {
-            let certificate = reqwest::Identity::from_pem(pem.expose().as_bytes()).map_err(|_| {
-                Failure::usage("the client certificate or its key is not PEM", "check the user of the kubeconfig")
-            })?;
-            builder = builder.identity(certificate);
-        }
-        let http = builder.build().map_err(|error| {
-            Failure::usage(
-                format!("failed to prepare the connection: {}", causes(&error)),
-                "check --ca-file and the client certificate",
-            )
-        })?;
+        let http = build(connection(args, &server, &identity)?.timeout(args.timeout))?;
         let credential = if identity.is_none() { Credential::None } else { Credential::Sent };
         Ok(Client { http, server, authorization: identity.authorization()?, credential, timeout: args.timeout })
     }
@@ -252,6 +228,42 @@ impl Client {
         };
         Failure::new(Exit::Unavailable, format!("failed to reach {}: {causes}", self.server), hint)
     }
+}
+
+/// A connection to the server as all clients make it, without a deadline.
+fn connection(args: &ClientArgs, server: &Url, identity: &Identity) -> Result<ClientBuilder, Failure> {
+    if server.scheme() == "http" && !is_loopback(server) && !identity.is_none() {
+        return Err(Failure::usage(
+            format!("a credential is not sent in clear to {server}"),
+            "use an https:// address; plain http is for loopback only",
+        ));
+    }
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("stateward/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::none());
+    if is_loopback(server) {
+        // A proxy would be another machine, and would get the credential in clear.
+        builder = builder.no_proxy();
+    }
+    if let Some(file) = &args.ca_file {
+        builder = builder.tls_certs_only(certificates(file)?);
+    }
+    if let Some(pem) = &identity.certificate {
+        let certificate = reqwest::Identity::from_pem(pem.expose().as_bytes()).map_err(|_| {
+            Failure::usage("the client certificate or its key is not PEM", "check the user of the kubeconfig")
+        })?;
+        builder = builder.identity(certificate);
+    }
+    Ok(builder)
+}
+
+fn build(builder: ClientBuilder) -> Result<reqwest::Client, Failure> {
+    builder.build().map_err(|error| {
+        Failure::usage(
+            format!("failed to prepare the connection: {}", causes(&error)),
+            "check --ca-file and the client certificate",
+        )
+    })
 }
 
 /// Whether the address is this machine whatever the network says.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use access::{Authorities, ClientAuthority, FrontProxy, Gate, HeaderNames, Trust, cluster_authorities};
+use access::{Authorities, AuthorityError, ClientAuthority, FrontProxy, Gate, HeaderNames, Trust, cluster_authorities};
 use anyhow::{Context, Result};
 use http::HeaderName;
 
@@ -18,12 +18,30 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct AuthoritySource {
     settings: Settings,
     cluster: Option<Cluster>,
+    lookup: Lookup,
+}
+
+/// What the cluster's authorities are to those in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    Added,
+    /// They count only where no file is given, as in Kubernetes.
+    InPlaceOfMissing,
 }
 
 impl AuthoritySource {
     pub(crate) fn new(settings: &Settings, cluster: Option<&Cluster>) -> AuthoritySource {
         let cluster = cluster.filter(|_| settings.access.lookup_cluster_ca).cloned();
-        AuthoritySource { settings: settings.clone(), cluster }
+        AuthoritySource { settings: settings.clone(), cluster, lookup: Lookup::Added }
+    }
+
+    /// Asks the cluster only for what no file gives.
+    #[must_use]
+    pub(crate) fn for_missing_only(mut self) -> AuthoritySource {
+        let nothing = self.settings.tls.client_ca_file.is_some() && self.settings.front_proxy.ca_file.is_some();
+        self.cluster = self.cluster.filter(|_| !nothing);
+        self.lookup = Lookup::InPlaceOfMissing;
+        self
     }
 
     /// Asked when some authority could count.
@@ -36,18 +54,30 @@ impl AuthoritySource {
     /// refused all the same, and a file that is wrong must not wait behind it.
     pub(crate) async fn load(&self) -> Result<Authorities> {
         let mut authorities = self.in_files()?;
-        if let Some(cluster) = &self.cluster {
-            match cluster_authorities(cluster.client(), self.settings.access.review_deadline).await {
-                Ok(found) => {
-                    authorities.clients.extend(found.clients);
-                    authorities.front_proxies.extend(found.front_proxies);
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "client certificates of the cluster do not count until this is mended");
-                }
-            }
+        if let Err(error) = self.look_up(&mut authorities).await {
+            tracing::warn!(%error, "client certificates of the cluster do not count until this is mended");
         }
         Ok(authorities)
+    }
+
+    /// The same for those to whom a cluster that cannot be asked is a failure.
+    pub(crate) async fn load_or_fail(&self) -> Result<Authorities> {
+        let mut authorities = self.in_files()?;
+        self.look_up(&mut authorities).await?;
+        Ok(authorities)
+    }
+
+    async fn look_up(&self, authorities: &mut Authorities) -> Result<(), AuthorityError> {
+        let Some(cluster) = &self.cluster else { return Ok(()) };
+        let found = cluster_authorities(cluster.client(), self.settings.access.review_deadline).await?;
+        let counts = |in_files: bool| self.lookup == Lookup::Added || !in_files;
+        if counts(self.settings.tls.client_ca_file.is_some()) {
+            authorities.clients.extend(found.clients);
+        }
+        if counts(self.settings.front_proxy.ca_file.is_some()) {
+            authorities.front_proxies.extend(found.front_proxies);
+        }
+        Ok(())
     }
 
     /// Looks again for ever; what cannot be used leaves the last good set.

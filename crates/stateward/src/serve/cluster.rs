@@ -1,15 +1,16 @@
 //! The cluster that the server belongs to, if any.
 
+use std::path::Path;
 use std::time::Duration;
 
 use access::audit::{self, Audit, Head};
 use anyhow::{Context, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use crate::client::SERVICE_ACCOUNT;
 use crate::config::settings::InCluster;
 use crate::config::{Environment, Settings};
 
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// A client for the cluster, and the namespace that is ours.
@@ -23,14 +24,33 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Connects by the given kubeconfig or, inside a cluster, by the ServiceAccount; `None` standalone.
     pub(crate) async fn connect(settings: &Settings, environment: &Environment) -> Result<Option<Cluster>> {
-        let Some(mut config) = configuration(settings, environment).await? else { return Ok(None) };
+        let Some(config) = configuration(settings, environment).await? else { return Ok(None) };
+        Cluster::with(config, settings).map(Some)
+    }
+
+    /// Connects by the kubeconfig that `field` names or, without one, by the ServiceAccount.
+    pub(crate) async fn connect_by(
+        field: &str,
+        kubeconfig: Option<&Path>,
+        settings: &Settings,
+        environment: &Environment,
+    ) -> Result<Cluster> {
+        let config = match kubeconfig {
+            Some(path) => of_kubeconfig(field, path, &KubeConfigOptions::default()).await?,
+            None if is_inside(environment) => kube::Config::incluster().context("failed to find the cluster")?,
+            None => bail!("{field} is not given, and there is no ServiceAccount at {SERVICE_ACCOUNT} in its place"),
+        };
+        Cluster::with(config, settings)
+    }
+
+    fn with(mut config: kube::Config, settings: &Settings) -> Result<Cluster> {
         config.connect_timeout = Some(CONNECT);
         // The default retries every method for minutes, with writes that may have taken place: each caller has its own
         // deadline and its own, short, policy instead.
         config.default_retry = false;
         let namespace = settings.cluster.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = kube::Client::try_from(config).context("failed to make a client for the cluster")?;
-        Ok(Some(Cluster { client, namespace, deadline: settings.access.review_deadline }))
+        Ok(Cluster { client, namespace, deadline: settings.access.review_deadline })
     }
 
     pub(crate) fn client(&self) -> kube::Client {
@@ -66,15 +86,10 @@ impl Cluster {
 
 async fn configuration(settings: &Settings, environment: &Environment) -> Result<Option<kube::Config>> {
     if let Some(path) = &settings.cluster.kubeconfig {
-        let failed = || format!("failed to read cluster.kubeconfig {}", path.display());
-        let kubeconfig = Kubeconfig::read_from(path).with_context(failed)?;
         let options = KubeConfigOptions { context: settings.cluster.context.clone(), ..Default::default() };
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(failed)?;
-        return Ok(Some(config));
+        return of_kubeconfig("cluster.kubeconfig", path, &options).await.map(Some);
     }
-    let inside = environment.get("KUBERNETES_SERVICE_HOST").is_some()
-        && std::path::Path::new(SERVICE_ACCOUNT).join("token").exists();
-    match (settings.cluster.in_cluster, inside) {
+    match (settings.cluster.in_cluster, is_inside(environment)) {
         (InCluster::On, false) => {
             bail!(
                 "cluster.in_cluster is on, but there is no ServiceAccount at {SERVICE_ACCOUNT}: set it to auto or off"
@@ -85,4 +100,14 @@ async fn configuration(settings: &Settings, environment: &Environment) -> Result
         }
         (InCluster::Off, _) | (InCluster::Auto, false) => Ok(None),
     }
+}
+
+async fn of_kubeconfig(field: &str, path: &Path, options: &KubeConfigOptions) -> Result<kube::Config> {
+    let failed = || format!("failed to read {field} {}", path.display());
+    let kubeconfig = Kubeconfig::read_from(path).with_context(failed)?;
+    kube::Config::from_custom_kubeconfig(kubeconfig, options).await.with_context(failed)
+}
+
+fn is_inside(environment: &Environment) -> bool {
+    environment.get("KUBERNETES_SERVICE_HOST").is_some() && Path::new(SERVICE_ACCOUNT).join("token").exists()
 }

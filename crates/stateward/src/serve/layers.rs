@@ -105,15 +105,15 @@ pub(crate) async fn around(State(around): State<Around>, mut request: Request, n
     response
 }
 
-/// A request body that fails when its sender pauses for too long.
-struct IdleLimit {
+/// A body that fails when its sender pauses for too long.
+pub(crate) struct IdleLimit {
     body: Body,
     limit: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
 impl IdleLimit {
-    fn new(body: Body, limit: Duration) -> IdleLimit {
+    pub(crate) fn new(body: Body, limit: Duration) -> IdleLimit {
         IdleLimit { body, limit, timer: Box::pin(tokio::time::sleep(limit)) }
     }
 }

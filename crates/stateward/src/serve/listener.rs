@@ -26,7 +26,8 @@ use tower::ServiceExt as _;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER_BYTES: usize = 64 * 1024;
-const H2_STREAMS: u32 = 250;
+/// Streams of one h2 connection, unless somebody says otherwise.
+pub(crate) const H2_STREAMS: u32 = 250;
 const H2_PING: Duration = Duration::from_secs(20);
 
 /// A listener with its routes.
@@ -42,6 +43,8 @@ pub(crate) struct Limits {
     /// For a TLS handshake, and for the head of each request.
     pub(crate) header_time: Duration,
     pub(crate) connections: usize,
+    /// In one h2 connection.
+    pub(crate) streams: u32,
     /// How long requests under way may go on after a stop.
     pub(crate) grace: Duration,
 }
@@ -164,7 +167,7 @@ where
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(H2_STREAMS)
+            .max_concurrent_streams(limits.streams)
             .max_header_list_size(u32::try_from(HEADER_BYTES).unwrap_or(u32::MAX))
             .keep_alive_interval(H2_PING)
             .keep_alive_timeout(limits.header_time);

@@ -5,16 +5,17 @@
 
 mod authorities;
 pub(crate) mod cluster;
+pub(crate) mod configmap_backend;
 pub(crate) mod data_dir;
 mod first_token;
-mod layers;
-mod listener;
+pub(crate) mod layers;
+pub(crate) mod listener;
 mod metrics;
 mod ready;
 mod routes;
 mod s3;
 mod states;
-mod tls;
+pub(crate) mod tls;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -92,6 +93,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     let limits = Limits {
         header_time: settings.limits.header_time,
         connections: settings.limits.connections,
+        streams: listener::H2_STREAMS,
         grace: settings.shutdown_grace,
     };
     let (config, scheme) = match tls {
@@ -256,15 +258,19 @@ async fn build_gate(
         let tokens = TokenAuthority::Static(TokenStore::new(db.clone()));
         (tokens, Authorizer::Roles(bindings.context("access.grants has an entry that is not understood")?))
     };
-    let gate_settings = access::Settings {
+    let counters = metrics.register(access::metrics::Metrics::register);
+    Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings(settings), counters)?)
+}
+
+fn gate_settings(settings: &Settings) -> access::Settings {
+    let access = &settings.access;
+    access::Settings {
         authentication_ttl: access.authentication_ttl,
         allow_ttl: access.allow_ttl,
         deny_ttl: access.deny_ttl,
         cache_entries: access.cache_entries,
         review_deadline: access.review_deadline,
-    };
-    let counters = metrics.register(access::metrics::Metrics::register);
-    Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings, counters)?)
+    }
 }
 
 /// What people are told goes to stdout: it is the answer of `serve`, while logs go to stderr.

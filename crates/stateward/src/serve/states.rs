@@ -6,6 +6,7 @@ use std::time::Duration;
 use access::Pattern;
 use anyhow::{Context, Result, bail};
 use db::Db;
+use states::head::Packing;
 use states::http::compat::Compat;
 use states::store::{ConfigMapStore, Reader, S3Store, SecretStore, SqlStore, Store};
 use states::{ForcedUnlock, States, Stores, Times, codec};
@@ -23,30 +24,44 @@ pub(crate) fn open(
     cluster: Option<&Cluster>,
     s3: Option<Arc<S3Store>>,
 ) -> Result<States> {
-    let spool = settings.data_dir.join("spool");
-    super::data_dir::private(&spool)?;
-    let limits = codec::Limits {
-        body_bytes: settings.states.body_bytes,
-        depth: settings.states.depth,
-        memory: MEMORY,
-        segment: SEGMENT,
-    };
-    let mut stores = stores(db, cluster, &Reader { limits: limits.clone(), spool: spool.clone() });
+    let engine = engine(settings)?;
+    let mut stores = stores(db, cluster, &reader(&engine));
     stores.extend(s3.map(|s3| s3 as Arc<dyn Store>));
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
     let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
+    // What no route names is reached by the compatibility listener, or by whoever moves a state from store to store.
+    Ok(States::new(Stores { routes, default, others: stores }, engine))
+}
+
+/// The engine over ConfigMaps alone.
+pub(crate) fn in_config_maps(settings: &Settings, cluster: &Cluster, packing: Packing) -> Result<States> {
+    let engine = engine(settings)?;
+    let store = ConfigMapStore::new(cluster.client(), reader(&engine)).packing(packing);
+    Ok(States::new(Stores { routes: Vec::new(), default: Arc::new(store), others: Vec::new() }, engine))
+}
+
+fn engine(settings: &Settings) -> Result<states::Settings> {
+    let spool = settings.data_dir.join("spool");
+    super::data_dir::private(&spool)?;
     let set = |time: Duration| (!time.is_zero()).then_some(time);
-    let engine = states::Settings {
+    Ok(states::Settings {
         lock_expiry: set(settings.states.lock_expiry),
         forced_unlock: if settings.states.forced_unlock { ForcedUnlock::WithPermission } else { ForcedUnlock::Off },
         versions: settings.states.versions,
         version_age: set(settings.states.version_age),
-        codec: limits,
+        codec: codec::Limits {
+            body_bytes: settings.states.body_bytes,
+            depth: settings.states.depth,
+            memory: MEMORY,
+            segment: SEGMENT,
+        },
         spool,
         times: Times::default(),
-    };
-    // What no route names is reached by the compatibility listener, or by whoever moves a state from store to store.
-    Ok(States::new(Stores { routes, default, others: stores }, engine))
+    })
+}
+
+fn reader(engine: &states::Settings) -> Reader {
+    Reader { limits: engine.codec.clone(), spool: engine.spool.clone() }
 }
 
 /// What the compatibility listener serves: ConfigMaps, whatever the routes say.

@@ -3,7 +3,8 @@
 
 mod client;
 mod reload;
-mod self_signed;
+pub(crate) mod self_signed;
+pub(crate) mod suites;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,23 +65,39 @@ pub(crate) fn configure(
         key_file: pair.key_file.clone(),
         names: pair.names.clone(),
     });
-    let certificates = Certificates::load(default, pairs.collect())?;
+    let wanted = Wanted { default, by_name: pairs.collect(), min_version: tls.min_version, provider: provider() };
+    wanted.configure(clients).map(Some)
+}
 
-    let versions: &[_] = match tls.min_version {
-        TlsVersion::Tls12 => &[&TLS13, &TLS12],
-        TlsVersion::Tls13 => &[&TLS13],
-    };
-    let builder = ServerConfig::builder_with_provider(provider());
-    let builder = builder.with_protocol_versions(versions).context("failed to choose TLS versions")?;
-    let builder = match clients {
-        ClientCertificates::Asked => {
-            builder.with_client_cert_verifier(Arc::new(client::AnyCertificate::new(&provider())))
-        }
-        ClientCertificates::NotAsked => builder.with_no_client_auth(),
-    };
-    let mut config = builder.with_cert_resolver(certificates.resolver());
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Some((Arc::new(config), certificates)))
+/// What a listener with TLS shows and accepts.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) default: Pair,
+    pub(crate) by_name: Vec<Pair>,
+    pub(crate) min_version: TlsVersion,
+    /// With the cipher suites that count.
+    pub(crate) provider: Arc<CryptoProvider>,
+}
+
+impl Wanted {
+    pub(crate) fn configure(self, clients: ClientCertificates) -> Result<(Arc<ServerConfig>, Certificates)> {
+        let certificates = Certificates::load(self.default, self.by_name)?;
+        let versions: &[_] = match self.min_version {
+            TlsVersion::Tls12 => &[&TLS13, &TLS12],
+            TlsVersion::Tls13 => &[&TLS13],
+        };
+        let builder = ServerConfig::builder_with_provider(self.provider);
+        let builder = builder.with_protocol_versions(versions).context("failed to choose TLS versions")?;
+        let builder = match clients {
+            ClientCertificates::Asked => {
+                builder.with_client_cert_verifier(Arc::new(client::AnyCertificate::new(&provider())))
+            }
+            ClientCertificates::NotAsked => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(certificates.resolver());
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok((Arc::new(config), certificates))
+    }
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {

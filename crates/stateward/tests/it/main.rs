@@ -6,20 +6,28 @@
 )]
 
 mod audit;
+mod backend;
+mod backend_config;
 mod cli;
 mod cluster;
 mod compat;
 mod config;
+mod configmap_backend;
+mod configmap_backend_tls;
+mod exchange;
 mod malformed;
 mod manage;
 mod migrate;
 mod mutual_tls;
+mod original;
 mod process;
+mod replay;
 mod run;
 mod secrets;
 mod server;
 mod standalone;
 mod state_commands;
+mod state_exec;
 mod states;
 mod terraform;
 mod tls;

@@ -14,6 +14,30 @@ pub(crate) fn stateward(arguments: &[&str]) -> Command {
     command
 }
 
+/// The real client in a workspace, with nothing of this process but PATH.
+pub(crate) fn tofu(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(testbed::peer("tofu").expect("tofu"));
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", directory)
+        .env("CHECKPOINT_DISABLE", "1")
+        .current_dir(directory)
+        .args(arguments);
+    command
+}
+
+/// A program, and arguments before the program that it runs, which finds these files where a Pod has those of its
+/// ServiceAccount.
+pub(crate) fn in_pod(files: &Path) -> (&'static str, [String; 5]) {
+    let script = format!(
+        "mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && \
+         cp {}/* /run/secrets/kubernetes.io/serviceaccount/ && exec \"$@\"",
+        files.display()
+    );
+    ("unshare", ["--mount", "sh", "-c", &script, "sh"].map(str::to_owned))
+}
+
 /// What a run gave.
 #[derive(Debug)]
 pub(crate) struct Run {

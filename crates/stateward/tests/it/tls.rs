@@ -18,27 +18,27 @@ use testbed::scale;
 use crate::server::{PATIENCE, Server, Start, answer};
 
 /// Files of a pair in a directory of their own, replaced as an operator or a kubelet would.
-struct Files {
+pub(crate) struct Files {
     directory: PathBuf,
 }
 
 impl Files {
-    fn new(pair: &Pair) -> Files {
+    pub(crate) fn new(pair: &Pair) -> Files {
         let files = Files { directory: scratch("tls").unwrap() };
         files.replace(pair);
         files
     }
 
-    fn cert(&self) -> PathBuf {
+    pub(crate) fn cert(&self) -> PathBuf {
         self.directory.join("tls.crt")
     }
 
-    fn key(&self) -> PathBuf {
+    pub(crate) fn key(&self) -> PathBuf {
         self.directory.join("tls.key")
     }
 
     /// One file after the other: for a moment they do not fit.
-    fn replace(&self, pair: &Pair) {
+    pub(crate) fn replace(&self, pair: &Pair) {
         for (path, pem) in [(self.cert(), &pair.certificate_pem), (self.key(), &pair.key_pem)] {
             let new = path.with_extension("new");
             fs::write(&new, pem).unwrap();
@@ -56,7 +56,7 @@ fn client(authority: &Authority) -> reqwest::ClientBuilder {
     reqwest::Client::builder().timeout(PATIENCE).no_proxy().tls_certs_only([root])
 }
 
-fn der(pem: &str) -> CertificateDer<'static> {
+pub(crate) fn der(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 

@@ -1,18 +1,16 @@
 //! How a head stands in an object, and what is made of an object that another program changed.
 //!
-//! The state is under `tfstate`: gzip of the exact bytes while that fits, otherwise a line that is no JSON, so that a
-//! program which knows nothing of chunks fails instead of finding no state. The lock is in the four annotations of the
+//! The state is under `tfstate` while that fits, packed as the store was told (gzip of the exact bytes unless told
+//! otherwise); else there is a line that is no JSON, so that a program which knows nothing of chunks fails instead of
+//! finding no state. The lock is in the four annotations of the
 //! original. Our annotation holds the rest of the head, the hash of `tfstate` and the lock's ID as they were when it
 //! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read as _};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
@@ -23,6 +21,7 @@ use crate::codec::{self, Receiver, SpoolPlace};
 use crate::head::{Body, Facts, Head, Packing, Version};
 use crate::lock::{End, Lock, Released};
 use crate::lock_info::LockInfo;
+use crate::packing;
 use crate::store::{StoreError, head_text, parse_head};
 
 /// The key of the state.
@@ -72,7 +71,7 @@ fn mark(key: &str, hash: Option<&str>) -> String {
     format!("{key}={}", hash.unwrap_or_default())
 }
 
-pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
+pub(super) async fn lay(head: &Head, packing: Packing) -> Result<Layout, StoreError> {
     let mut head = head.clone();
     let file = match &mut head.current {
         None => None,
@@ -81,13 +80,17 @@ pub(super) async fn lay(head: &Head) -> Result<Layout, StoreError> {
             Body::File { bytes, .. } => Some(std::mem::take(bytes).into()),
             Body::Inline { segments, bytes } => {
                 let (segments, bytes) = (std::mem::take(segments), std::mem::take(bytes));
-                version.body = Body::File { packing: Packing::Gzip, bytes: Vec::new() };
-                Some(blocking(move || gzip(&segments, &bytes)).await?)
+                let packed = move || packing::pack(&segments, &bytes, packing);
+                let packed = move || packed().map_err(|error| StoreError::Damaged(error.to_string()));
+                let file = blocking(packed).await?;
+                file.correct(&mut version.facts);
+                version.body = Body::File { packing: file.packing, bytes: Vec::new() };
+                Some(file.bytes.into())
             }
         },
     };
     if file.as_ref().is_some_and(|file| file.len() > super::OBJECT_BYTES) {
-        return Err(StoreError::TooLarge("the gzip of the state does not fit one object".to_owned()));
+        return Err(StoreError::TooLarge("the state does not fit one object".to_owned()));
     }
     let file_hash = file.as_deref().map(hash);
     let key = if head.deleted.is_some() { DELETED } else { FILE };
@@ -173,29 +176,12 @@ fn relocked(head: &mut Head, info: Option<LockInfo>) {
     head.lock = info.map(|info| Lock { id: info.id, info: info.text, user: None, taken: now, active: now });
 }
 
-/// The exact bytes of a state, as the original stores them with `--compress-state`.
-fn gzip(segments: &[codec::Segment], stored: &[u8]) -> Result<Bytes, StoreError> {
-    let damaged = |what: String| StoreError::Damaged(what);
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-    let mut rest = stored;
-    for segment in segments {
-        let length = usize::try_from(segment.stored).unwrap_or(usize::MAX);
-        let (this, after) = rest.split_at_checked(length).ok_or_else(|| damaged("too few bytes".to_owned()))?;
-        rest = after;
-        codec::restore(segment, this, None, &mut encoder).map_err(|error| damaged(error.to_string()))?;
-    }
-    encoder.finish().map(Bytes::from).map_err(|error| damaged(error.to_string()))
-}
-
 /// What is known of a state that another program wrote. The original takes anything for a state, so what is no JSON
 /// has no serial, and comes back as it is.
-fn facts(file: &[u8], packing: Packing, reader: &Reader) -> Result<Facts, StoreError> {
+fn facts(file: &Bytes, packing: Packing, reader: &Reader) -> Result<Facts, StoreError> {
     let mut receiver = Ok(Receiver::new(reader.limits.clone(), SpoolPlace::new(reader.spool.clone())));
     let (mut size, mut sha256, mut md5) = (0, Context::new(&SHA256), Md5::new());
-    let mut source: Box<dyn Read + '_> = match packing {
-        Packing::Plain => Box::new(file),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(file)),
-    };
+    let mut source = packing::reader(packing, io::Cursor::new(file.clone()));
     let mut piece = vec![0; PIECE];
     loop {
         let count = source.read(&mut piece);

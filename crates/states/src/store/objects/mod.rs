@@ -4,15 +4,18 @@
 //! under the key `tfstate`, the lock in four annotations. What only we know is one annotation more (see [`layout`]),
 //! which counts only as far as it still fits what stands beside it.
 //!
-//! Swaps are merge patches with the resourceVersion that was read: keys, labels and annotations of others stay.
+//! Swaps are merge patches with the resourceVersion that was read: keys, labels and annotations of others stay. Who may
+//! not patch, but update, swaps by PUT (see [`update`]).
 
 mod call;
 mod kind;
 mod layout;
+mod update;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -25,7 +28,7 @@ use uuid::Uuid;
 
 use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
 use crate::codec;
-use crate::head::Head;
+use crate::head::{Head, Packing};
 use crate::key::Key;
 
 use call::{Doing, asked};
@@ -54,6 +57,9 @@ pub struct ObjectStore<K> {
     client: Client,
     /// For states that another program wrote: what is known of them has to be found out.
     reader: Reader,
+    packing: Packing,
+    /// Whether this identity was found not to be allowed to patch.
+    puts: AtomicBool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -67,7 +73,13 @@ pub struct Reader {
 impl<K: Kind> ObjectStore<K> {
     /// The client must not retry by itself: a patch whose answer was lost may have taken place.
     pub fn new(client: Client, reader: Reader) -> ObjectStore<K> {
-        ObjectStore { client, reader, kind: PhantomData }
+        ObjectStore { client, reader, packing: Packing::Gzip, puts: AtomicBool::new(false), kind: PhantomData }
+    }
+
+    /// The same store, which packs states in another way for those who read them without us.
+    #[must_use]
+    pub fn packing(self, packing: Packing) -> ObjectStore<K> {
+        ObjectStore { packing, ..self }
     }
 
     fn of(&self, namespace: &str) -> Api<K> {
@@ -79,7 +91,7 @@ impl<K: Kind> ObjectStore<K> {
             Expect::Nothing => None,
             Expect::Revision(revision) => Some(Seen::read(revision)?),
         };
-        let laid = layout::lay(head).await?;
+        let laid = layout::lay(head, self.packing).await?;
         let objects = self.of(key.namespace());
         let Some(before) = before else {
             let metadata = ObjectMeta {
@@ -94,6 +106,9 @@ impl<K: Kind> ObjectStore<K> {
             let object = K::new(metadata, data.into_iter().collect());
             return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
         };
+        if self.puts.load(Relaxed) {
+            return update::replace(&objects, key.name(), laid, &before).await;
+        }
         let mut patch = json!({
             "metadata": {
                 "resourceVersion": before.version,
@@ -104,10 +119,18 @@ impl<K: Kind> ObjectStore<K> {
         // The state itself crosses the network only when it changes: a LOCK is small, whatever it locks.
         if laid.mark != before.mark {
             patch[K::DATA] = json!({ layout::FILE: null, layout::DELETED: null });
-            patch[K::DATA][laid.key] = json!(laid.file.map(|bytes| ByteString(bytes.to_vec())));
+            patch[K::DATA][laid.key] = json!(laid.file.as_ref().map(|bytes| ByteString(bytes.to_vec())));
         }
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
-        match asked(Doing::Write, objects.patch(key.name(), &parameters, &patch)).await {
+        let (parameters, patch, mut forbidden) = (PatchParams::default(), Patch::Merge(&patch), false);
+        let patching = objects.patch(key.name(), &parameters, &patch);
+        let is_forbidden = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 403);
+        let patching = async { patching.await.inspect_err(|error| forbidden = is_forbidden(error)) };
+        match asked(Doing::Write, patching).await {
+            Err(StoreError::Refused(_)) if forbidden => {
+                let replaced = update::replace(&objects, key.name(), laid, &before).await;
+                self.puts.store(replaced.is_ok(), Relaxed);
+                replaced
+            }
             // The object that was read is gone.
             Err(StoreError::Refused(_))
                 if asked(Doing::Read, objects.get_metadata_opt(key.name())).await?.is_none() =>

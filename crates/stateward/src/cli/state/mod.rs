@@ -2,8 +2,10 @@
 //!
 //! To add a command: a file beside its siblings, a line in the list of modules, in [`Command`] and in [`State::run`].
 
+mod backend_config;
 mod delete;
 mod diff;
+mod exec;
 mod held;
 mod list;
 mod lock;
@@ -50,13 +52,21 @@ enum Command {
     Locks(lock::Locks),
     Unlock(lock::Unlock),
     Migrate(Box<migrate::Migrate>),
+    BackendConfig(backend_config::BackendConfig),
+    Exec(Box<exec::Exec>),
 }
 
 impl State {
     pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let format = self.client.output;
+        // The first two know how to reach the server by themselves.
+        let command = match self.command {
+            Command::BackendConfig(command) => return command.run(&self.client, environment).await,
+            Command::Exec(command) => return command.run(self.client, environment).await,
+            command => command,
+        };
         let client = Client::new(&self.client, environment).await?;
-        match self.command {
+        match command {
             Command::List(command) => command.run(&client, format).await,
             Command::Show(command) => command.run(&client, format).await,
             Command::Pull(command) => command.run(&client).await,
@@ -70,6 +80,7 @@ impl State {
             Command::Locks(command) => command.run(&client, format).await,
             Command::Unlock(command) => command.run(&client).await,
             Command::Migrate(command) => command.run(&client, format, environment).await,
+            Command::BackendConfig(_) | Command::Exec(_) => Ok(()),
         }
     }
 }

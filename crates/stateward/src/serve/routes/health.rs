@@ -11,6 +11,8 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 
 use super::App;
+use crate::serve::metrics::Metrics;
+use crate::serve::ready::Readiness;
 
 pub(super) async fn alive() -> Response {
     plain(StatusCode::OK, "ok\n".to_owned())
@@ -18,7 +20,7 @@ pub(super) async fn alive() -> Response {
 
 pub(super) async fn ready(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     if !is_verbose(&request) {
-        return Ok(status_only(&app).await);
+        return Ok(status_only(&app.ready).await);
     }
     let (mut parts, _) = request.into_parts();
     let caller = Caller::from_request_parts(&mut parts, &app).await?;
@@ -27,7 +29,7 @@ pub(super) async fn ready(State(app): State<App>, request: Request) -> Result<Re
 }
 
 pub(super) async fn ready_openly(State(app): State<App>, request: Request) -> Response {
-    if is_verbose(&request) { report(&app).await } else { status_only(&app).await }
+    if is_verbose(&request) { report(&app).await } else { status_only(&app.ready).await }
 }
 
 pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
@@ -36,7 +38,11 @@ pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
 }
 
 pub(super) async fn metrics_openly(State(app): State<App>) -> Result<Response, Problem> {
-    let text = app.metrics.text().map_err(|_| Problem::unavailable("the metrics cannot be written out"))?;
+    metrics_text(&app.metrics)
+}
+
+pub(super) fn metrics_text(metrics: &Metrics) -> Result<Response, Problem> {
+    let text = metrics.text().map_err(|_| Problem::unavailable("the metrics cannot be written out"))?;
     let format = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, format)], text).into_response())
 }
@@ -46,8 +52,8 @@ fn is_verbose(request: &Request) -> bool {
     query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="))
 }
 
-async fn status_only(app: &App) -> Response {
-    let ready = app.ready.report().await.iter().all(|(_, part)| part.is_ok());
+pub(super) async fn status_only(ready: &Readiness) -> Response {
+    let ready = ready.report().await.iter().all(|(_, part)| part.is_ok());
     if ready {
         plain(StatusCode::OK, "ok\n".to_owned())
     } else {

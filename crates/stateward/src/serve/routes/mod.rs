@@ -50,6 +50,28 @@ pub(crate) fn compatible(compat: Compat, surroundings: Around) -> Router {
     states::http::compat::routes(compat).layer(from_fn_with_state(surroundings, around))
 }
 
+/// The same listener where it is alone. Paths that monitoring asks for are there as far as the operator has exempted
+/// them from authorization, and then for everybody: probes have no credentials. Otherwise they are a 404 as ever.
+pub(crate) fn configmap_backend(
+    compat: Compat,
+    surroundings: Around,
+    ready: Readiness,
+    is_open: impl Fn(&str) -> bool,
+) -> Router {
+    let mut routes = states::http::compat::routes(compat);
+    for path in ["/healthz", "/livez"].into_iter().filter(|path| is_open(path)) {
+        routes = routes.route(path, get(health::alive));
+    }
+    if is_open("/readyz") {
+        routes = routes.route("/readyz", get(|| async move { health::status_only(&ready).await }));
+    }
+    if is_open("/metrics") {
+        let metrics = surroundings.metrics.clone();
+        routes = routes.route("/metrics", get(|| async move { health::metrics_text(&metrics) }));
+    }
+    routes.layer(from_fn_with_state(surroundings, around))
+}
+
 /// The separate loopback port: what monitoring needs, and nothing else, without asking who it is.
 pub(crate) fn metrics_only(app: App, surroundings: Around) -> Router {
     let routes = Router::new()

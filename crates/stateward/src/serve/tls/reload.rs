@@ -39,6 +39,21 @@ struct Loaded {
     files: (Vec<u8>, Vec<u8>),
     key: Arc<CertifiedKey>,
     names: Vec<String>,
+    from: NamesFrom,
+}
+
+/// Where the names of a pair come from; those that somebody chose come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NamesFrom {
+    Operator,
+    Certificate,
+}
+
+/// How well a pair fits a name, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Fit {
+    wildcards: usize,
+    from: NamesFrom,
 }
 
 impl Certificates {
@@ -107,20 +122,30 @@ impl Loaded {
         // The text of a key error could quote the file: only the path is told.
         let key = PrivateKeyDer::from_pem_slice(&files.1).ok();
         let key = key.with_context(|| format!("{key_file} holds no PEM private key"))?;
-        let names = if pair.names.is_empty() { names_in(&chain[0]) } else { pair.names.clone() };
+        let (names, from) = match pair.names.as_slice() {
+            [] => (names_in(&chain[0]), NamesFrom::Certificate),
+            chosen => (chosen.to_vec(), NamesFrom::Operator),
+        };
         let key = CertifiedKey::from_der(chain, key, &provider());
         let key =
             key.ok().with_context(|| format!("the key in {key_file} is not of the certificate in {cert_file}"))?;
         ensure!(!key.cert.is_empty(), "{cert_file} holds no certificate");
         let names = names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
-        Ok(Loaded { files, key: Arc::new(key), names })
+        Ok(Loaded { files, key: Arc::new(key), names, from })
     }
 
-    fn is_for(&self, name: &str) -> bool {
-        self.names.iter().any(|pattern| match pattern.strip_prefix("*.") {
-            Some(suffix) => name.split_once('.').is_some_and(|(first, rest)| !first.is_empty() && rest == suffix),
-            None => pattern == name,
-        })
+    fn fit(&self, name: &str) -> Option<Fit> {
+        let wildcards = self.names.iter().filter_map(|pattern| wildcards(pattern, name)).min()?;
+        Some(Fit { wildcards, from: self.from })
+    }
+}
+
+/// How many labels of a name the wildcards of a pattern stand for, if the pattern fits at all. Only the first labels
+/// of a pattern may be wildcards, each for exactly one label.
+fn wildcards(pattern: &str, name: &str) -> Option<usize> {
+    match (pattern.strip_prefix("*."), name.split_once('.')) {
+        (Some(pattern), Some((first, rest))) if !first.is_empty() => Some(wildcards(pattern, rest)? + 1),
+        _ => (pattern == name).then_some(0),
     }
 }
 
@@ -144,8 +169,32 @@ impl ResolvesServerCert for Resolver {
         let name = hello.server_name().map(str::to_ascii_lowercase);
         let named = name.and_then(|name| {
             let loaded = inner.by_name.iter().map(|followed| followed.current.load());
-            loaded.into_iter().find(|loaded| loaded.is_for(&name)).map(|loaded| loaded.key.clone())
+            let fitting = loaded.filter_map(|loaded| Some((loaded.fit(&name)?, loaded)));
+            // Of equals the first one counts.
+            fitting.min_by_key(|(fit, _)| *fit).map(|(_, loaded)| loaded.key.clone())
         });
         Some(named.unwrap_or_else(|| inner.default.current.load().key.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wildcards;
+
+    #[test]
+    fn wildcards_stand_for_one_label_each_and_only_at_the_front() {
+        let table = [
+            ("a.test", "a.test", Some(0)),
+            ("*.test", "a.test", Some(1)),
+            ("*.*.test", "b.a.test", Some(2)),
+            ("*.a.test", "b.a.test", Some(1)),
+            ("*.test", "b.a.test", None),
+            ("*.test", "test", None),
+            ("*.test", ".test", None),
+            ("a.*.test", "a.b.test", None),
+        ];
+        for (pattern, name, expected) in table {
+            assert_eq!(wildcards(pattern, name), expected, "{pattern} {name}");
+        }
     }
 }

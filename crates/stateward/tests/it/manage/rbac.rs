@@ -5,7 +5,8 @@ use testbed::{AUDIENCE, Cluster, Scope, rule, subject};
 
 use super::roles::Situation::{Deleted, Free, Locked, Missing};
 use super::roles::{Request, prepare, request};
-use crate::compat::{EVERYTHING, beside_cluster};
+use crate::backend::EVERYTHING;
+use crate::compat::beside_cluster;
 use crate::server::Server;
 use crate::states::User;
 
