@@ -15,11 +15,11 @@ use crate::store::StoreError;
 /// How many heads are read at the same time.
 const HEADS_AT_ONCE: usize = 16;
 
-/// A state and what its head says.
+/// A state and what its head says; `None` if that cannot be understood.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) state: State,
-    pub(crate) head: Head,
+    pub(crate) head: Option<Head>,
 }
 
 impl States {
@@ -63,8 +63,17 @@ pub(crate) async fn each_head<T>(
     pick: impl Fn(Found) -> Option<T> + Copy,
 ) -> Result<Vec<T>, Error> {
     let read = |state: State| async move {
-        let head = state.head().await?;
-        Ok::<_, Error>(head.and_then(|head| pick(Found { state, head })))
+        let head = match state.head().await {
+            Ok(None) => return Ok(None),
+            Ok(head) => head,
+            // One bad object must not hide all others.
+            Err(Error::Store(error @ (StoreError::Damaged(_) | StoreError::TooLarge(_)))) => {
+                tracing::warn!(state = %state.key, %error, "failed to read a head for a list");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(pick(Found { state, head }))
     };
     let picked: Vec<Option<T>> = stream::iter(states).map(read).buffered(HEADS_AT_ONCE).try_collect().await?;
     Ok(picked.into_iter().flatten().collect())

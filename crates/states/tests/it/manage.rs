@@ -1,5 +1,6 @@
 //! What people do with states, on every store: rollback, tombstones, restore, lists, and looks inside.
 
+use futures::future::{join, join_all};
 use states::codec::{Change, Sensitive, Value};
 use states::{Error, Force, ResourceQuery, RolledBack, Unlocked, Written};
 use testbed::states::{Options, generate};
@@ -48,6 +49,28 @@ async fn a_rollback_changes_the_digits_of_the_serial_and_nothing_else() {
         assert_eq!(state.rollback(9, None, "bob").await.unwrap(), rolled_back(11, "18446744073709551615"));
         assert!(matches!(state.rollback(10, None, "bob").await, Err(Error::NoSerial)), "there is none above");
         assert_eq!(state.head().await.unwrap().unwrap().uploads, [], "nothing is left open");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rollback_among_writers_without_locks_is_above_what_it_replaces() {
+    on_every_store(|place| async move {
+        let state = place.state("raced");
+        for serial in [1, 2] {
+            write(&state, &small_state(serial), None, "ann").await.unwrap();
+        }
+        for round in 1..=3_u64 {
+            let writers = (0..4).map(|writer| {
+                let (state, serial) = (state.clone(), round * 1000 + writer * 100);
+                async move { write(&state, &small_state(serial), None, "ann").await.unwrap() }
+            });
+            let (_, rolled) = join(join_all(writers), state.rollback(1, None, "bob")).await;
+            let RolledBack { version, serial } = rolled.unwrap();
+            let replaced = state.version(version - 1).await.unwrap().facts.serial.unwrap();
+            let number = |serial: &str| serial.parse::<u64>().unwrap();
+            assert!(number(&serial.unwrap()) > number(&replaced), "round {round}: version {version}, {replaced}");
+        }
     })
     .await;
 }

@@ -13,6 +13,7 @@ use crate::lock_info::LockInfo;
 
 /// A list in pages.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
     /// Send this as `continue` to get the next page; null at the end.
@@ -23,6 +24,7 @@ pub(super) struct Page<T> {
 
 /// A whole list.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
 pub(super) struct Items<T> {
     pub(super) items: Vec<T>,
 }
@@ -55,6 +57,9 @@ pub(super) struct StateAnswer {
     lock: Option<LockAnswer>,
     deleted: Option<Deleted>,
     moved: Option<Moved>,
+    /// What stands in the store is not understood: nothing else is known of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    damaged: bool,
 }
 
 /// Who deleted the state, and when; it can be restored.
@@ -201,7 +206,10 @@ pub(super) struct Unlocked {
 impl StateAnswer {
     /// `None` where there is nothing to be shown.
     pub(super) fn of(FoundState { state, head }: &FoundState) -> Option<StateAnswer> {
-        head.is_something().then(|| StateAnswer::made(state, head))
+        match head {
+            Some(head) => head.is_something().then(|| StateAnswer::made(state, head)),
+            None => Some(StateAnswer { damaged: true, ..StateAnswer::made(state, &Head::new()) }),
+        }
     }
 
     fn made(state: &State, head: &Head) -> StateAnswer {
@@ -227,6 +235,7 @@ impl StateAnswer {
                 .deleted
                 .as_ref()
                 .map(|head::Deleted { by, at }| Deleted { by: by.clone(), at: at.to_string() }),
+            damaged: false,
             moved: head.moved.as_ref().map(|head::Moved { to, by, at }| Moved {
                 to: to.clone(),
                 by: by.clone(),

@@ -76,7 +76,7 @@ async fn states(Shared(states): Shared<States>, caller: Caller, uri: Uri) -> Res
 async fn locks(Shared(states): Shared<States>, caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let namespace = namespace(&mut query(&uri, LOCKS)?)?;
     let found = listed(&states, &caller, namespace.as_deref()).await?;
-    let locks = each_head(found, |found| found.head.lock.as_ref().map(|lock| LockAnswer::of(&found.state, lock)));
+    let locks = each_head(found, |found| Some(LockAnswer::of(&found.state, found.head?.lock.as_ref()?)));
     Ok(answer(Items { items: locks.await.map_err(problem)? }))
 }
 

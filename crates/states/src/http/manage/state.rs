@@ -121,7 +121,6 @@ async fn moved(asked: Asked, request: Request) -> Result<Response, Problem> {
 }
 
 async fn shown(state: State) -> Result<StateAnswer, Problem> {
-    let head = state.head().await.map_err(problem)?;
-    let shown = head.and_then(|head| StateAnswer::of(&FoundState { state, head }));
-    shown.ok_or_else(|| problem(Error::NotFound))
+    let head = Some(state.head().await.map_err(problem)?.ok_or_else(|| problem(Error::NotFound))?);
+    StateAnswer::of(&FoundState { state, head }).ok_or_else(|| problem(Error::NotFound))
 }

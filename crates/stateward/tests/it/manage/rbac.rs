@@ -1,5 +1,8 @@
 //! RBAC in a real cluster: each verb of the access list, alone, on each kind of store, for every route.
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 use testbed::{AUDIENCE, Cluster, Scope, rule, subject};
 
@@ -183,4 +186,29 @@ async fn sensitive(server: &Server, namespace: &str, full: &User<'_>) {
         assert_eq!(document["outputs"]["secret"].is_object(), shown, "{document}");
         assert_eq!(user.does("GET", &format!("/state/{namespace}/secrets"), "").await, 403, "not the state itself");
     }
+}
+
+#[tokio::test]
+async fn a_head_that_is_not_understood_does_not_hide_the_others() {
+    let (server, token, namespace) =
+        beside_cluster("damaged", |start| start.flag("--states-routes", "*=configmap")).await;
+    let full = User { server: &server, token };
+    prepare(&full, &namespace, "good", Locked).await;
+    let newer = json!({"file": null, "lock": null, "head": "{\"format\": 99}"}).to_string();
+    let map: ConfigMap = serde_json::from_value(json!({
+        "metadata": {
+            "name": "bad",
+            "labels": {"stateward.dev/state-role": "head"},
+            "annotations": {"stateward.dev/state-head": newer},
+        },
+    }))
+    .unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(Cluster::shared().await.client(), &namespace);
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    let list = full.json(200, "GET", &format!("/api/states?namespace={namespace}"), "").await;
+    let row = |number: usize| (&list["items"][number]["name"], &list["items"][number]["damaged"]);
+    assert_eq!((row(0), row(1)), ((&json!("bad"), &json!(true)), (&json!("good"), &Value::Null)), "{list}");
+    let locks = full.json(200, "GET", &format!("/api/states/locks?namespace={namespace}"), "").await;
+    assert_eq!(locks["items"].as_array().unwrap().len(), 1, "{locks}");
+    assert_eq!(full.does("GET", &format!("/api/states/{namespace}/bad"), "").await, 500);
 }
