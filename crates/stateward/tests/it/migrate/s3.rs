@@ -7,7 +7,7 @@ use testbed::process::scratch;
 
 use super::elsewhere::{Workspace, resource};
 use crate::run::Run;
-use crate::server::{PATIENCE, Start};
+use crate::server::Start;
 use crate::state_commands::{Person, a_state, file_with, lock_of};
 
 const STATE: &str = "team-a/app";
@@ -86,7 +86,7 @@ async fn a_namespace_moves_into_the_bucket_of_the_server() {
         start
             .flag("--s3-bucket", &bucket)
             .flag("--s3-endpoint", weed.url())
-            .flag("--s3-allow-http", "true")
+            .switch("--s3-allow-http=true")
             .flag("--s3-access-key-id", Weed::ACCESS_KEY_ID)
             .variable("STATEWARD_S3_SECRET_ACCESS_KEY", Weed::SECRET_ACCESS_KEY)
     };
