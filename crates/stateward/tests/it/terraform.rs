@@ -173,7 +173,7 @@ fn beside_bucket(bucket: &str) -> (Server, String) {
         .tls()
         .flag("--states-routes", "*=s3")
         .flag("--s3-bucket", bucket)
-        .flag("--s3-endpoint", &weed.url())
+        .flag("--s3-endpoint", weed.url())
         .flag("--s3-access-key-id", testbed::Weed::ACCESS_KEY_ID)
         .variable("STATEWARD_S3_ALLOW_HTTP", "true")
         .variable("STATEWARD_S3_SECRET_ACCESS_KEY", testbed::Weed::SECRET_ACCESS_KEY)
