@@ -38,8 +38,11 @@ impl State {
         for attempt in 0..ATTEMPTS {
             let (mut head, expected) = match self.found().await {
                 Ok(found) => found,
-                // An outcome is still to be found out: a while without an answer is no reason to give up.
-                Err(Error::Store(StoreError::Unavailable(reason))) if !unknown.is_empty() => {
+                // An outcome is still to be found out: a while without an answer, or with a refusal, is no reason to give
+                // up, and no reason to say that nothing was done.
+                Err(Error::Store(StoreError::Unavailable(reason) | StoreError::Refused(reason)))
+                    if !unknown.is_empty() =>
+                {
                     last = Some(StoreError::Unknown(reason));
                     pause(attempt).await;
                     continue;
@@ -59,6 +62,9 @@ impl State {
                 Err(StoreError::Conflict) => last = None,
                 Err(StoreError::Unknown(reason)) => {
                     unknown.push((operation, value));
+                    last = Some(StoreError::Unknown(reason));
+                }
+                Err(StoreError::Unavailable(reason) | StoreError::Refused(reason)) if !unknown.is_empty() => {
                     last = Some(StoreError::Unknown(reason));
                 }
                 Err(error) => return Err(error.into()),
