@@ -15,6 +15,8 @@ use crate::limiter::Limiter;
 
 /// For how long a good token is remembered as such; this grants nothing but a look at it.
 const GOOD_FOR: Duration = Duration::from_mins(10);
+/// A token counts once in this time, however often it is presented: clients come with many requests at once.
+const ONCE: Duration = Duration::from_secs(1);
 /// An address that was quiet for this long has its whole rate again.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -23,6 +25,8 @@ pub(crate) struct Newcomers {
     rate: u32,
     good: Cache<[u8; 32], ()>,
     addresses: Cache<IpAddr, Arc<Limiter>>,
+    /// What was decided of a token of an address a moment ago.
+    decided: Cache<(IpAddr, [u8; 32]), bool>,
 }
 
 impl Newcomers {
@@ -31,6 +35,7 @@ impl Newcomers {
             rate,
             good: Cache::builder().max_capacity(entries).time_to_idle(GOOD_FOR).build(),
             addresses: Cache::builder().max_capacity(entries).time_to_idle(QUIET).build(),
+            decided: Cache::builder().max_capacity(entries).time_to_live(ONCE).build(),
         }
     }
 
@@ -40,8 +45,12 @@ impl Newcomers {
         if self.good.contains_key(token) {
             return Ok(());
         }
-        let limiter = self.addresses.get_with(network(address), async { Arc::new(Limiter::new(self.rate)) }).await;
-        if limiter.take() { Ok(()) } else { Err(BUSY) }
+        let address = network(address);
+        let decide = async {
+            let limiter = self.addresses.get_with(address, async { Arc::new(Limiter::new(self.rate)) }).await;
+            limiter.take()
+        };
+        if self.decided.get_with((address, *token), decide).await { Ok(()) } else { Err(BUSY) }
     }
 
     /// Somebody vouched for this token.
@@ -75,7 +84,7 @@ mod tests {
         let good = [255; 32];
         assert!(newcomers.admit(here, &good).await.is_ok());
         newcomers.vouch(good).await;
-        for number in 0..2 {
+        for number in [0, 1, 1, 1] {
             assert!(newcomers.admit(here, &[number; 32]).await.is_ok());
         }
         let refusal = newcomers.admit(here, &[9; 32]).await.expect_err("the fourth within a second");

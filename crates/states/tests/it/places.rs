@@ -157,7 +157,7 @@ impl Place {
                 ((*namespace).to_owned(), InNamespace::of(namespace, store))
             }
             ["s3", endpoint, name, prefix] => {
-                let store = S3Store::open(&bucket(endpoint, name, prefix)).await.expect("a bucket");
+                let store = S3Store::connect(&bucket(endpoint, name, prefix)).expect("a bucket");
                 (team, Arc::new(store))
             }
             other => panic!("no place {other:?}"),

@@ -54,11 +54,11 @@ impl Workspace {
     }
 
     /// An apply that has the lock, and ends when the file is there that is returned.
-    async fn busy(&self) -> (Child, PathBuf) {
+    async fn busy(&self, input: &str) -> (Child, PathBuf) {
         let (gate, begun) = (self.directory.join("go-on"), self.directory.join("begun"));
         let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
         let script = format!("touch {}; {wait}", begun.display());
-        self.configure("held", &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
+        self.configure(input, &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
         let applying = self.spawn(&["apply", "-auto-approve"]);
         testbed::eventually(PATIENCE, || async { begun.exists() }).await;
         (applying, gate)
@@ -173,7 +173,7 @@ fn beside_bucket(bucket: &str) -> (Server, String) {
         .tls()
         .flag("--states-routes", "*=s3")
         .flag("--s3-bucket", bucket)
-        .flag("--s3-endpoint", &weed.url())
+        .flag("--s3-endpoint", weed.url())
         .flag("--s3-access-key-id", testbed::Weed::ACCESS_KEY_ID)
         .variable("STATEWARD_S3_ALLOW_HTTP", "true")
         .variable("STATEWARD_S3_SECRET_ACCESS_KEY", testbed::Weed::SECRET_ACCESS_KEY)
@@ -236,7 +236,7 @@ async fn of_two_applies_one_waits_or_fails_with_the_real_holder() {
         let other = Workspace::new(client, &server, &token, &path);
         holder.ok(&["init"]);
         other.ok(&["init"]);
-        let (mut applying, gate) = holder.busy().await;
+        let (mut applying, gate) = holder.busy("held").await;
 
         let info = held_by(&server, &token, &path).await;
         assert_eq!(info["Operation"], "OperationTypeApply");
@@ -298,14 +298,14 @@ async fn the_store_kubernetes_and_the_backend_of_that_name_share_states_and_lock
         assert_eq!(value().await, "three");
 
         // Each minds the other's lock, and names its holder.
-        let (mut applying, gate) = stock.busy().await;
+        let (mut applying, gate) = stock.busy("stock").await;
         let held = held_by(&server, &token, &path).await;
         assert_eq!(held["Operation"], "OperationTypeApply");
         ours.fails(&["plan"], held["ID"].as_str().unwrap());
         fs::write(gate, "").unwrap();
         assert!(applying.wait().unwrap().success());
-        assert_eq!(value().await, "held");
-        let (mut applying, gate) = ours.busy().await;
+        assert_eq!(value().await, "stock");
+        let (mut applying, gate) = ours.busy("ours").await;
         let held = held_by(&server, &token, &path).await;
         let id = held["ID"].as_str().unwrap();
         stock.fails(&["plan"], id);
