@@ -111,12 +111,11 @@ impl Chain {
         if base <= number || self.links.len() >= LONGEST {
             return Err(self.damaged("differences that lead nowhere"));
         }
-        let versions = match &self.versions {
-            Some(versions) => versions,
-            None => {
-                let all = self.state.versions().await?;
-                self.versions.insert(all.into_iter().map(|version| (version.number, version.body)).collect())
-            }
+        let versions = if let Some(versions) = &self.versions {
+            versions
+        } else {
+            let all = self.state.versions().await?;
+            self.versions.insert(all.into_iter().map(|version| (version.number, version.body)).collect())
         };
         let body = versions.get(&base).ok_or(Error::NoVersion)?.clone();
         self.links.push(Link::open(&self.state, base, &body).await?);

@@ -133,13 +133,11 @@ impl Reader {
         let chunks = stream::iter(first..=end).map(|number| {
             let remembered = remembered.as_ref().filter(|(known, _)| *known == number).map(|(_, bytes)| bytes.clone());
             async move {
-                match remembered {
-                    Some(bytes) => Ok(bytes),
-                    None => {
-                        let position = if number == last { Position::Last } else { Position::More };
-                        cover.open(number, position, fetch(state, upload, number).await?)
-                    }
+                if let Some(bytes) = remembered {
+                    return Ok(bytes);
                 }
+                let position = if number == last { Position::Last } else { Position::More };
+                cover.open(number, position, fetch(state, upload, number).await?)
             }
         });
         let chunks: Vec<Bytes> = chunks.buffered(AT_ONCE).try_collect().await?;

@@ -23,7 +23,7 @@ pub(super) enum Room {
     /// All its versions in a page.
     Page { page: Page, versions: Vec<Version> },
     /// The bytes of the current version in chunks.
-    Spilled { version: Version, body: Body },
+    Spilled { version: Box<Version>, body: Body },
 }
 
 impl Room {
@@ -108,12 +108,11 @@ impl State {
     pub(super) async fn make_room(&self) -> Result<Room, Error> {
         let upload = self.name_upload().await?;
         let head = self.head().await?.ok_or(Error::NotFound)?;
-        let room = match head.current.clone().filter(|version| self.is_to_spill(version)) {
-            Some(version) => self.spill(upload, version).await,
-            None => {
-                let versions: Vec<Version> = head.current.into_iter().chain(head.recent).collect();
-                self.put_page(upload, &versions).await.map(|page| Room::Page { page, versions })
-            }
+        let room = if let Some(version) = head.current.clone().filter(|version| self.is_to_spill(version)) {
+            self.spill(upload, version).await
+        } else {
+            let versions: Vec<Version> = head.current.into_iter().chain(head.recent).collect();
+            self.put_page(upload, &versions).await.map(|page| Room::Page { page, versions })
         };
         if room.is_err() {
             self.give_up(upload.id).await;
@@ -147,7 +146,7 @@ impl State {
             None => Body::Chunks { extent, manifest, base: None },
         };
         Step::Spilled.hit();
-        Ok(Room::Spilled { version, body })
+        Ok(Room::Spilled { version: Box::new(version), body })
     }
 
     /// Lets the head name what was made for it, if it still holds the same versions. Tells whether there is room now.
@@ -163,7 +162,7 @@ impl State {
                 head.uploads.retain(|named| named.id != room.upload());
             }
             Some(room @ Room::Spilled { version, body })
-                if named(head, room) && head.current.as_ref() == Some(version) =>
+                if named(head, room) && head.current.as_ref() == Some(&**version) =>
             {
                 if let Some(current) = &mut head.current {
                     current.body = body.clone();

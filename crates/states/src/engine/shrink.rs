@@ -226,20 +226,23 @@ async fn segments(chain: &mut Chain) -> Result<Vec<Segment>, Error> {
 type Shaped = (Segment, Vec<u8>);
 
 async fn difference((older, text): Shaped, (newer, base): Shaped, of: usize) -> Result<(Part, Vec<u8>), Error> {
-    let smaller = blocking(move || {
+    let packed = blocking(move || {
         let smaller = codec::delta(&older, &text, &newer, &base);
-        smaller.map(|(segment, bytes)| (Part::Delta { segment, of }, bytes)).ok_or((older, text))
+        smaller.map(|(segment, bytes)| (Part::Delta { segment, of }, bytes)).or_else(|| packed(&older, &text))
     });
-    match smaller.await? {
-        Ok(part) => Ok(part),
-        Err(shaped) => whole(shaped).await,
-    }
+    packed.await?.ok_or_else(not_packed)
 }
 
 async fn whole((segment, text): Shaped) -> Result<(Part, Vec<u8>), Error> {
-    let packed = blocking(move || codec::whole(&segment, &text)).await?;
-    let (segment, bytes) = packed.ok_or_else(|| Error::Internal("failed to compress a segment".to_owned()))?;
-    Ok((Part::Whole(segment), bytes))
+    blocking(move || packed(&segment, &text)).await?.ok_or_else(not_packed)
+}
+
+fn packed(segment: &Segment, text: &[u8]) -> Option<(Part, Vec<u8>)> {
+    codec::whole(segment, text).map(|(segment, bytes)| (Part::Whole(segment), bytes))
+}
+
+fn not_packed() -> Error {
+    Error::Internal("failed to compress a segment".to_owned())
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl State {
     async fn sweep_deleted(&self, past: Timestamp) -> Result<usize, Error> {
         let Some(Found { head, revision }) = self.store.read_head(&self.key).await? else { return Ok(0) };
         let past = before(past, self.settings.times.grace);
-        if !head.deleted.is_some_and(|deleted| deleted.at < past) || head.lock.is_some() {
+        if head.deleted.is_none_or(|deleted| deleted.at >= past) || head.lock.is_some() {
             return Ok(0);
         }
         match self.store.delete_head(&self.key, &revision).await {

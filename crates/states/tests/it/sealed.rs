@@ -118,8 +118,7 @@ async fn a_rotated_key_wraps_old_states_anew_and_its_old_version_may_go() {
         states.sweep().await;
         // Only the newest version stays in the file.
         let after = std::fs::read_to_string(&path).unwrap();
-        let kept: String =
-            after.lines().filter(|line| !before.contains(line)).map(|line| format!("{line}\n")).collect();
+        let kept: String = after.lines().filter(|line| !before.contains(line)).flat_map(|line| [line, "\n"]).collect();
         assert!(!kept.is_empty() && kept.len() < after.len());
         std::fs::write(&path, kept).unwrap();
         for (name, size) in [("small", small), ("large", large)] {
