@@ -15,7 +15,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How a server is started.
 pub struct Start {
     pub data: PathBuf,
-    listen: &'static str,
+    listen: String,
     command: Command,
 }
 
@@ -37,11 +37,11 @@ impl Start {
     pub fn on(data: PathBuf) -> Start {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stateward"));
         command.env_clear().arg("serve").arg("--data-dir").arg(&data);
-        Start { data, listen: "127.0.0.1:0", command }
+        Start { data, listen: "127.0.0.1:0".to_owned(), command }
     }
 
-    pub fn listen(mut self, address: &'static str) -> Start {
-        self.listen = address;
+    pub fn listen(mut self, address: &str) -> Start {
+        address.clone_into(&mut self.listen);
         self
     }
 
@@ -73,7 +73,7 @@ impl Start {
     /// Starts the process without waiting for it.
     pub fn spawn(mut self) -> Process {
         let log = self.log();
-        self.command.args(["--listen", self.listen]);
+        self.command.args(["--listen", &self.listen]);
         Process::spawn("stateward", &mut self.command, &log).expect("start stateward")
     }
 
