@@ -290,8 +290,9 @@ async fn an_upload_that_waits_on_the_disk_cannot_be_read_there() {
     let state = generate((80 << 20) / RESOURCE_BYTES, 4711, &Options::default());
     let mut upload = TcpStream::connect(server.address()).unwrap();
     let head = format!(
-        "POST /state/team-a/app HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+        "POST /state/team-a/app HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n",
+        server.address(),
         state.len()
     );
     let (most, rest) = state.split_at(state.len() - 1000);

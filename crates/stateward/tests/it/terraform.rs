@@ -63,12 +63,12 @@ impl Workspace {
         fs::write(self.directory.join("backend.tf"), format!("terraform {{\n{backend}\n}}\n")).unwrap();
     }
 
-    /// An apply that has the lock, and ends when the file is there that is returned.
-    async fn busy(&self) -> (Child, PathBuf) {
+    /// An apply of this new input that has the lock, and ends when the file is there that is returned.
+    async fn busy(&self, input: &str) -> (Child, PathBuf) {
         let (gate, begun) = (self.directory.join("go-on"), self.directory.join("begun"));
         let wait = format!("until [ -e {} ]; do sleep 0.1; done", gate.display());
         let script = format!("touch {}; {wait}", begun.display());
-        self.configure("held", &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
+        self.configure(input, &format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n"));
         let applying = RefCell::new(self.spawn(&["apply", "-auto-approve"]));
         let ended = || applying.borrow_mut().try_wait().is_ok_and(|status| status.is_some());
         testbed::eventually(PATIENCE, || async { begun.exists() || ended() }).await;

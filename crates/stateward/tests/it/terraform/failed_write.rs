@@ -12,7 +12,7 @@ fn what_could_not_be_written_is_pushed_when_the_server_is_back() {
         workspace.ok(&["init"]);
         workspace.ok(&["apply", "-auto-approve"]);
         let before = place.state(&name).await;
-        let (applying, gate) = workspace.busy().await;
+        let (applying, gate) = workspace.busy("held").await;
         let id = held_by(place, &name).await["ID"].as_str().unwrap().to_owned();
         place.kill();
         fs::write(&gate, "").unwrap();

@@ -13,7 +13,7 @@ fn of_two_applies_one_waits_or_fails_with_the_real_holder() {
         let other = Workspace::at(place, client, &name);
         holder.ok(&["init"]);
         other.ok(&["init"]);
-        let (mut applying, gate) = holder.busy().await;
+        let (mut applying, gate) = holder.busy("held").await;
 
         let info = held_by(place, &name).await;
         assert_eq!(info["Operation"], "OperationTypeApply");
