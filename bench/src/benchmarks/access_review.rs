@@ -86,7 +86,7 @@ impl Setting {
             Settings::default(),
             access::metrics::Metrics::default(),
         )?;
-        let presented = Presented { headers: &headers, certificates: &Certificates::default() };
+        let presented = Presented { headers: &headers, certificates: &Certificates::default(), address: None };
         let caller = gate.authenticate(presented).await?;
         let spec = TokenReviewSpec { token: Some(token), audiences: Some(audiences) };
         Ok(Setting {
@@ -103,7 +103,7 @@ impl Setting {
     }
 
     async fn identify(&self) -> Result<()> {
-        let presented = Presented { headers: &self.headers, certificates: &Certificates::default() };
+        let presented = Presented { headers: &self.headers, certificates: &Certificates::default(), address: None };
         std::hint::black_box(self.gate.authenticate(presented).await?);
         Ok(())
     }

@@ -48,7 +48,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Comparison>> {
     let lookups = || {
         bench.together(1, &ours, |ours| async move {
             let (gate, headers) = &*ours;
-            let presented = Presented { headers, certificates: &Certificates::default() };
+            let presented = Presented { headers, certificates: &Certificates::default(), address: None };
             std::hint::black_box(gate.authenticate(presented).await?);
             Ok(())
         })

@@ -19,9 +19,9 @@ pub enum Refusal {
     /// 503: the question could not be answered, so the answer is no for the moment.
     #[error("{what} is not available at the moment")]
     Unavailable { what: &'static str },
-    /// 429: too many unanswered questions already.
-    #[error("too many authentications are under way")]
-    Busy,
+    /// 429: too much at once already, by the limit of this setting.
+    #[error("too many {what}")]
+    Busy { what: &'static str, setting: &'static str },
 }
 
 impl Refusal {
@@ -44,7 +44,10 @@ impl Refusal {
                     )
                 }
             },
-            Refusal::Unavailable { .. } | Refusal::Busy => "nothing was changed; try again in a few seconds".into(),
+            Refusal::Unavailable { .. } => "nothing was changed; try again in a few seconds".into(),
+            Refusal::Busy { setting, .. } => {
+                format!("nothing was changed; try again in a few seconds, or ask the operator to raise {setting}")
+            }
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The one door of this crate.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
 use http::HeaderMap;
 
 use crate::action::Action;
 use crate::authenticate::certificate::{Authorities, AuthorityError, Certificates};
+use crate::authenticate::newcomers::Newcomers;
 use crate::authenticate::token;
-use crate::authenticate::token_review::TokenReviewer;
+use crate::authenticate::token_review::{self, TokenReviewer};
 use crate::authorize::review::{AccessReviewer, Keep};
 use crate::authorize::roles::{Binding, may};
 use crate::error::Refusal;
@@ -26,6 +29,8 @@ struct Inner {
     tokens: Tokens,
     authorities: ArcSwap<Authorities>,
     decide: Decide,
+    newcomers: Newcomers,
+    token_bytes: usize,
     metrics: Metrics,
 }
 
@@ -72,6 +77,12 @@ pub struct Settings {
     pub cache_entries: u64,
     /// How long the API server has to answer, retries included.
     pub review_deadline: Duration,
+    /// How many TokenReviews may be open at once.
+    pub reviews: usize,
+    /// How many tokens per second one address may present that are new here or refused.
+    pub new_tokens: u32,
+    /// The longest token that is looked at.
+    pub token_bytes: usize,
 }
 
 impl Default for Settings {
@@ -83,6 +94,9 @@ impl Default for Settings {
             deny_ttl: ttl,
             cache_entries: 10_000,
             review_deadline: Duration::from_secs(5),
+            reviews: 64,
+            new_tokens: 50,
+            token_bytes: 16 << 10,
         }
     }
 }
@@ -92,6 +106,8 @@ impl Default for Settings {
 pub struct Presented<'a> {
     pub headers: &'a HeaderMap,
     pub certificates: &'a Certificates,
+    /// Where it comes from, if that is known.
+    pub address: Option<IpAddr>,
 }
 
 impl Gate {
@@ -104,14 +120,14 @@ impl Gate {
         metrics: Metrics,
     ) -> Result<Gate, AuthorityError> {
         authorities.check()?;
-        let Settings { authentication_ttl, allow_ttl, deny_ttl, cache_entries, review_deadline } = settings;
+        let Settings { authentication_ttl, allow_ttl, deny_ttl, cache_entries, review_deadline, .. } = settings;
         let tokens = match tokens {
             TokenAuthority::Static(store) => Tokens::Static(store),
             TokenAuthority::Review { client, audiences } => Tokens::Review(Box::new(TokenReviewer::new(
                 client,
                 audiences.into(),
                 review_deadline,
-                (authentication_ttl, cache_entries),
+                token_review::Keep { time: authentication_ttl, entries: cache_entries, in_flight: settings.reviews },
                 metrics.clone(),
             ))),
         };
@@ -122,7 +138,9 @@ impl Gate {
                 Decide::Review(Box::new(AccessReviewer::new(client, review_deadline, keep, metrics.clone())))
             }
         };
-        Ok(Gate(Arc::new(Inner { tokens, authorities: ArcSwap::from_pointee(authorities), decide, metrics })))
+        let newcomers = Newcomers::new(settings.new_tokens, cache_entries);
+        let (authorities, token_bytes) = (ArcSwap::from_pointee(authorities), settings.token_bytes);
+        Ok(Gate(Arc::new(Inner { tokens, authorities, decide, newcomers, token_bytes, metrics })))
     }
 
     /// Takes other authorities from now on, unless they would be refused at the start too.
@@ -148,7 +166,7 @@ impl Gate {
         if let Some(identity) = authorities.identify(presented.headers, presented.certificates) {
             return Ok(Arc::new(identity));
         }
-        let Some(token) = token(presented.headers)? else {
+        let Some(token) = token(presented.headers, self.0.token_bytes)? else {
             let reason = if presented.certificates.is_empty() {
                 "there is neither a token nor a client certificate"
             } else {
@@ -156,16 +174,21 @@ impl Gate {
             };
             return Err(Refusal::Unauthenticated { reason });
         };
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        self.0.newcomers.admit(presented.address, &hash).await?;
         let identity = match &self.0.tokens {
-            Tokens::Review(reviewer) => reviewer.identify(&token).await?,
+            Tokens::Review(reviewer) => reviewer.identify(&token, hash).await?,
             Tokens::Static(store) => store.find(&token).await.map(|found| found.map(Arc::new)).map_err(|error| {
                 tracing::warn!(%error, "failed to look a token up");
                 Refusal::Unavailable { what: "authentication" }
             })?,
         };
-        identity.ok_or(Refusal::Unauthenticated {
+        let identity = identity.ok_or(Refusal::Unauthenticated {
             reason: "the token is unknown, expired, revoked or for another audience",
-        })
+        })?;
+        self.0.newcomers.vouch(hash).await;
+        Ok(identity)
     }
 
     /// May they? `Ok` is the only yes.

@@ -7,7 +7,6 @@
 
 mod caller;
 mod fields;
-mod limiter;
 mod parameters;
 mod problem;
 
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use crate::audit::Audit;
 use crate::authenticate::Certificates;
 use crate::gate::Gate;
-use limiter::Limiter;
+use crate::limiter::Limiter;
 
 pub use caller::Caller;
 pub use fields::Fields;

@@ -16,6 +16,7 @@ mod gate;
 
 mod authenticate;
 mod authorize;
+mod limiter;
 mod tokens;
 
 pub mod audit;

@@ -21,6 +21,7 @@ pub mod store;
 
 mod engine;
 mod error;
+pub mod metrics;
 
 pub mod http;
 
@@ -29,7 +30,7 @@ pub mod failpoints;
 
 pub use engine::{
     Differences, Force, ForcedUnlock, Outputs, Reading, ResourcePage, ResourceQuery, RolledBack, Sealing, Settings,
-    State, States, Stores, Times, Unlocked, Written,
+    State, States, StoredBytes, Stores, Times, Unlocked, Written,
 };
 pub use error::Error;
 pub use key::{BadKey, Key};

@@ -7,6 +7,7 @@
     reason = "nothing is reachable from outside a binary; pub is what a module offers to the others"
 )]
 
+mod allocator;
 mod cli;
 mod client;
 mod config;
@@ -21,6 +22,7 @@ use crate::cli::{Cli, failure};
 use crate::config::Environment;
 
 fn main() -> ExitCode {
+    allocator::give_back_early();
     // First of all: whoever asks rustls for a provider before this gets none. It fails only if one is there already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     match Cli::try_parse_from(cli::names::arguments(std::env::args_os())) {

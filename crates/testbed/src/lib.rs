@@ -37,6 +37,7 @@
 
 pub mod certificates;
 pub mod faults;
+pub mod linearizable;
 pub mod process;
 pub mod states;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -115,8 +115,13 @@ impl Postgres {
             process.signal(Signal::STOP);
             let children = children(process.pid());
             process.kill();
-            for child in children {
-                let _ = kill_process(child, Signal::KILL);
+            for child in &children {
+                let _ = kill_process(*child, Signal::KILL);
+            }
+            // Shared memory is theirs until they have ended, and a new server on the same data would be refused.
+            let deadline = Instant::now() + PATIENCE;
+            while children.iter().any(|child| is_running(*child)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
             }
         }
     }
@@ -223,6 +228,12 @@ fn postgres_user() -> Result<Option<(u32, u32)>> {
         (Some(Ok(user)), Some(Ok(group))) => Ok(Some((user, group))),
         _ => anyhow::bail!("the line of the user postgres in /etc/passwd cannot be read"),
     }
+}
+
+/// Whether a process holds anything still: one that ended and was not waited for does not.
+fn is_running(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 fn children(parent: u32) -> Vec<Pid> {

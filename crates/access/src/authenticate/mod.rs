@@ -1,9 +1,10 @@
 //! Who is this: client certificates and front proxies ([`certificate`], [`front_proxy`]), tokens ([`token_review`],
-//! and [`crate::tokens`] when standalone), and what the cluster says of its own authorities ([`cluster`]).
+//! and [`crate::tokens`] when standalone; [`newcomers`] are few per address), and what the cluster says of its own authorities ([`cluster`]).
 
 pub(crate) mod certificate;
 mod cluster;
 mod front_proxy;
+pub(crate) mod newcomers;
 pub(crate) mod token_review;
 
 use std::future::Future;
@@ -22,12 +23,9 @@ pub use front_proxy::{FrontProxy, HeaderNames};
 
 use crate::error::Refusal;
 
-/// Longer ones are nobody's token; the limit keeps hashing and reviews cheap.
-const TOKEN_LIMIT: usize = 16 * 1024;
-
 /// The token of a request: of `Bearer`, or the password of `Basic` (the user name there is decoration).
-/// `None`: no such header. Every way to be wrong is the same refusal, so that nothing of the header is told.
-pub(crate) fn token(headers: &HeaderMap) -> Result<Option<Zeroizing<String>>, Refusal> {
+/// `None`: no such header. A longer one than `limit` is nobody's token; that keeps hashing and reviews cheap. Every way to be wrong is the same refusal, so that nothing of the header is told.
+pub(crate) fn token(headers: &HeaderMap, limit: usize) -> Result<Option<Zeroizing<String>>, Refusal> {
     const MALFORMED: Refusal =
         Refusal::Unauthenticated { reason: "the Authorization header is neither 'Bearer TOKEN' nor 'Basic ...'" };
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -47,11 +45,11 @@ pub(crate) fn token(headers: &HeaderMap) -> Result<Option<Zeroizing<String>>, Re
     } else {
         return Err(MALFORMED);
     };
-    let visible = token.bytes().all(|byte| byte.is_ascii_graphic());
-    if token.is_empty() || token.len() > TOKEN_LIMIT || !visible {
-        return Err(Refusal::Unauthenticated {
-            reason: "the token is empty, too long or has characters that no token has",
-        });
+    if token.len() > limit {
+        return Err(Refusal::Unauthenticated { reason: "the token is longer than access.token_bytes allows" });
+    }
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Refusal::Unauthenticated { reason: "the token is empty or has characters that no token has" });
     }
     Ok(Some(token))
 }
@@ -103,6 +101,7 @@ mod tests {
 
     #[test]
     fn a_token_is_taken_from_bearer_or_from_the_password_of_basic() {
+        const LIMIT: usize = 1024;
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
         let cases = [
             ("Bearer abc".to_owned(), Some("abc")),
@@ -116,13 +115,13 @@ mod tests {
             ("Digest x".to_owned(), None),
             ("Bearer".to_owned(), None),
             ("Bearer a b".to_owned(), None),
-            (format!("Bearer {}", "x".repeat(TOKEN_LIMIT + 1)), None),
+            (format!("Bearer {}", "x".repeat(LIMIT + 1)), None),
         ];
         for (header, expected) in cases {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, header.parse().unwrap())]);
-            let found = token(&headers).ok().flatten();
+            let found = token(&headers, LIMIT).ok().flatten();
             assert_eq!(found.as_deref().map(String::as_str), expected, "{header}");
         }
-        assert_eq!(token(&HeaderMap::new()), Ok(None));
+        assert_eq!(token(&HeaderMap::new(), LIMIT), Ok(None));
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use kube::api::{Api, PostParams};
 use moka::future::Cache;
@@ -13,10 +12,6 @@ use super::ask;
 use crate::error::Refusal;
 use crate::identity::{Identity, Source};
 use crate::metrics::{Metrics, Review};
-
-/// More reviews than this under way at once are refused with 429: a flood of made-up tokens must not become a flood
-/// on the API server.
-const IN_FLIGHT: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct TokenReviewer {
@@ -28,29 +23,35 @@ pub(crate) struct TokenReviewer {
     metrics: Metrics,
 }
 
+/// How long answers are kept, how many, and how many questions may be open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keep {
+    pub(crate) time: Duration,
+    pub(crate) entries: u64,
+    /// More are refused with 429: a flood of made-up tokens must not become a flood on the API server.
+    pub(crate) in_flight: usize,
+}
+
 impl TokenReviewer {
     pub(crate) fn new(
         client: kube::Client,
         audiences: Arc<[String]>,
         deadline: Duration,
-        keep: (Duration, u64),
+        keep: Keep,
         metrics: Metrics,
     ) -> TokenReviewer {
-        let (time_to_live, entries) = keep;
-        let answers = Cache::builder().max_capacity(entries).time_to_live(time_to_live).build();
-        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+        let answers = Cache::builder().max_capacity(keep.entries).time_to_live(keep.time).build();
+        let in_flight = Arc::new(Semaphore::new(keep.in_flight));
         TokenReviewer { reviews: Api::all(client), audiences, deadline, answers, in_flight, metrics }
     }
 
-    /// The identity that Kubernetes sees in a token; `None` if it sees none. Failures to answer are not kept.
-    pub(crate) async fn identify(&self, token: &str) -> Result<Option<Arc<Identity>>, Refusal> {
-        let mut key = [0; 32];
-        key.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        self.answers.try_get_with(key, self.review(token)).await.map_err(|refusal| (*refusal).clone())
+    /// The identity that Kubernetes sees in a token with this SHA-256; `None` if it sees none. Failures to answer are not kept.
+    pub(crate) async fn identify(&self, token: &str, hash: [u8; 32]) -> Result<Option<Arc<Identity>>, Refusal> {
+        self.answers.try_get_with(hash, self.review(token)).await.map_err(|refusal| (*refusal).clone())
     }
 
     async fn review(&self, token: &str) -> Result<Option<Arc<Identity>>, Refusal> {
-        let _permit = self.in_flight.try_acquire().map_err(|_| Refusal::Busy)?;
+        let _permit = self.in_flight.try_acquire().map_err(|_| BUSY)?;
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.to_vec());
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences };
         let review = TokenReview { spec, ..Default::default() };
@@ -60,6 +61,8 @@ impl TokenReviewer {
         Ok(identity_of(answer?, &self.audiences).map(Arc::new))
     }
 }
+
+const BUSY: Refusal = Refusal::Busy { what: "tokens are being reviewed at this moment", setting: "access.reviews" };
 
 fn identity_of(review: TokenReview, wanted: &[String]) -> Option<Identity> {
     let status = review.status?;

@@ -37,8 +37,10 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Caller, Problem> {
         let door = parts.extensions.get::<Door>().cloned();
         let door = door.ok_or_else(|| Problem::unavailable("the server has no gate on this route"))?;
-        let certificates = parts.extensions.get::<Peer>().map(|peer| peer.certificates.clone());
-        let presented = Presented { headers: &parts.headers, certificates: &certificates.unwrap_or_else(none) };
+        let peer = parts.extensions.get::<Peer>();
+        let address = peer.map(|peer| peer.address.ip());
+        let certificates = peer.map_or_else(Certificates::default, |peer| peer.certificates.clone());
+        let presented = Presented { headers: &parts.headers, certificates: &certificates, address };
         match door.gate.authenticate(presented).await {
             Ok(identity) => Ok(Caller { identity, door, authorization: Authorization::Asked }),
             Err(refusal) => {
@@ -194,8 +196,4 @@ fn source(source: Source) -> audit::Source {
 /// The class of a failure for the log: its text could quote the caller's input.
 fn class(status: StatusCode) -> &'static str {
     status.canonical_reason().unwrap_or("error")
-}
-
-fn none() -> Certificates {
-    Certificates::default()
 }

@@ -117,7 +117,7 @@ impl From<Refusal> for Problem {
             Refusal::Unauthenticated { .. } => StatusCode::UNAUTHORIZED,
             Refusal::Forbidden { .. } => StatusCode::FORBIDDEN,
             Refusal::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Refusal::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Refusal::Busy { .. } => StatusCode::TOO_MANY_REQUESTS,
         };
         let hint = refusal.hint();
         Problem::new(status, refusal.to_string(), hint)

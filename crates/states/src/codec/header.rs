@@ -144,7 +144,8 @@ impl Sink for Header {
         }
         if role == Role::Key {
             if self.key.len() + span.len() > LONGEST_KEY {
-                let offset = self.offset + span.start as u64;
+                // Where it becomes too long, however it was cut on its way.
+                let offset = self.offset + (span.start + LONGEST_KEY - self.key.len()) as u64;
                 self.fault.get_or_insert(BadState::KeyTooLong { offset, limit: LONGEST_KEY });
             } else {
                 self.key.extend_from_slice(&bytes[span]);

@@ -4,7 +4,7 @@
 //! loop never repeats a swap: it reads back, looks for the ids of its own attempts among the last operations of the
 //! head, and only then decides anew. An attempt that is still under way loses against the next one, or is found later.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -25,6 +25,8 @@ pub(super) enum Verdict<T> {
 /// Conflicts are others' successes, so that some attempt of everybody gets through; the limit is for one who is always
 /// last.
 const ATTEMPTS: u32 = 40;
+/// A store that does not answer at all takes its deadline every time; a client waits no longer than this for all of them.
+const LONGEST: Duration = Duration::from_mins(1);
 const LONGEST_PAUSE_MS: u64 = 200;
 
 impl State {
@@ -34,12 +36,18 @@ impl State {
         mut decide: impl FnMut(&mut Head) -> Result<Verdict<T>, Error>,
     ) -> Result<T, Error> {
         let mut unknown: Vec<(Uuid, T)> = Vec::new();
-        let mut last = None;
+        let (mut last, begun) = (None, Instant::now());
         for attempt in 0..ATTEMPTS {
+            if begun.elapsed() > LONGEST {
+                break;
+            }
             let (mut head, expected) = match self.found().await {
                 Ok(found) => found,
-                // An outcome is still to be found out: a while without an answer is no reason to give up.
-                Err(Error::Store(StoreError::Unavailable(reason))) if !unknown.is_empty() => {
+                // An outcome is still to be found out: a while without an answer, or with a refusal, is no reason to give
+                // up, and no reason to say that nothing was done.
+                Err(Error::Store(StoreError::Unavailable(reason) | StoreError::Refused(reason)))
+                    if !unknown.is_empty() =>
+                {
                     last = Some(StoreError::Unknown(reason));
                     pause(attempt).await;
                     continue;
@@ -59,6 +67,9 @@ impl State {
                 Err(StoreError::Conflict) => last = None,
                 Err(StoreError::Unknown(reason)) => {
                     unknown.push((operation, value));
+                    last = Some(StoreError::Unknown(reason));
+                }
+                Err(StoreError::Unavailable(reason) | StoreError::Refused(reason)) if !unknown.is_empty() => {
                     last = Some(StoreError::Unknown(reason));
                 }
                 Err(error) => return Err(error.into()),

@@ -41,12 +41,8 @@ impl<'a> Writer<'a> {
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        let limit = self.state.store.limits().version;
         self.length += bytes.len() as u64;
-        if let Some(limit) = limit.filter(|limit| self.length > *limit) {
-            let text = format!("its compressed size is more than {limit} bytes");
-            return Err(crate::store::StoreError::TooLarge(text).into());
-        }
+        self.state.fits(self.length)?;
         self.buffer.extend_from_slice(bytes);
         // The last chunk is known as such: there may be bytes behind one that is only full.
         while self.buffer.len() > self.chunk {

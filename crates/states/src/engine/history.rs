@@ -16,7 +16,7 @@ use crate::failpoints::Step;
 use crate::head::{Body, Head, Page, Upload, Version};
 
 /// More than this many versions in a head, and the older half of them goes into a page.
-const RECENT: usize = 24;
+const RECENT: usize = 16;
 
 /// What was made for a head that cannot keep what is current as an old version; the head does not name it yet.
 pub(super) enum Room {

@@ -67,8 +67,16 @@ impl State {
 
     /// Whether this UNLOCK would break somebody's lock.
     pub async fn needs_force(&self, id: Option<&str>, user: &str) -> Result<bool, Error> {
-        let Some(head) = self.head().await? else { return Ok(false) };
-        Ok(self.decide(&head, Wish::Unlock(id), user, Timestamp::now()) == Decision::Force)
+        Ok(self.would_end(id, user).await?.0)
+    }
+
+    /// Whether this UNLOCK would break somebody's lock, and since when the lock is held that it would end.
+    pub(crate) async fn would_end(&self, id: Option<&str>, user: &str) -> Result<(bool, Option<Timestamp>), Error> {
+        let Some(head) = self.head().await? else { return Ok((false, None)) };
+        let decision = self.decide(&head, Wish::Unlock(id), user, Timestamp::now());
+        let taken = head.lock.as_ref().map(|lock| lock.taken);
+        let ends = matches!(decision, Decision::Force | Decision::Release);
+        Ok((decision == Decision::Force, taken.filter(|_| ends)))
     }
 
     /// Marks the state as deleted; its versions stay until they are swept. Deleting it again succeeds.

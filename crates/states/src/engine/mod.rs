@@ -30,13 +30,15 @@ use std::time::Duration;
 
 use access::Pattern;
 use jiff::SignedDuration;
+use tokio::sync::Semaphore;
 
 use crate::Error;
 use crate::codec;
 use crate::head::{Head, StateKey};
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
-use crate::store::{Expect, Found, Store};
+use crate::metrics::Metrics;
+use crate::store::{Expect, Found, Store, StoreError};
 
 use upkeep::Upkeep;
 
@@ -61,8 +63,21 @@ pub struct Settings {
     pub codec: codec::Limits,
     /// Where uploads wait that are too large for memory.
     pub spool: PathBuf,
+    /// How many uploads larger than a first piece may be under way at once: each takes some memory.
+    pub uploads: usize,
+    /// The largest LockInfo.
+    pub lock_info_bytes: usize,
+    pub stored_bytes: StoredBytes,
     pub times: Times,
     pub sealing: Sealing,
+}
+
+/// How many bytes one state with its older versions may take of a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoredBytes {
+    /// Where the store is not made for much; `None`: what the store says itself.
+    pub in_cluster: Option<u64>,
+    pub elsewhere: Option<u64>,
 }
 
 /// How long things may take that others wait for.
@@ -104,6 +119,8 @@ pub struct States(Arc<Inner>);
 struct Inner {
     stores: Stores,
     settings: Arc<Settings>,
+    uploads: Semaphore,
+    metrics: Metrics,
     upkeep: Arc<Upkeep>,
 }
 
@@ -120,7 +137,23 @@ pub struct Stores {
 
 impl States {
     pub fn new(stores: Stores, settings: Settings) -> States {
-        States(Arc::new(Inner { stores, settings: Arc::new(settings), upkeep: Arc::default() }))
+        States::measured(stores, settings, Metrics::default())
+    }
+
+    /// With counters that somebody reads.
+    pub fn measured(stores: Stores, settings: Settings, metrics: Metrics) -> States {
+        let uploads = Semaphore::new(settings.uploads);
+        let (settings, upkeep) = (Arc::new(settings), Arc::default());
+        States(Arc::new(Inner { stores, settings, uploads, metrics, upkeep }))
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// A place for each upload that may be under way.
+    pub(crate) fn uploads(&self) -> &Semaphore {
+        &self.0.uploads
     }
 
     pub fn settings(&self) -> &Settings {
@@ -203,6 +236,26 @@ impl State {
 
     fn seen_key(&self) -> Option<StateKey> {
         self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How much of the store this state may take, and the setting that says so.
+    fn most_stored(&self) -> Option<(u64, &'static str)> {
+        let StoredBytes { in_cluster, elsewhere } = self.settings.stored_bytes;
+        match self.store.limits().version {
+            Some(own) => Some((in_cluster.unwrap_or(own), "states.cluster_bytes")),
+            None => elsewhere.map(|most| (most, "states.stored_bytes")),
+        }
+    }
+
+    /// Refuses what would take too much of the store.
+    fn fits(&self, bytes: u64) -> Result<(), Error> {
+        match self.most_stored().filter(|(most, _)| bytes > *most) {
+            None => Ok(()),
+            Some((most, setting)) => {
+                let text = format!("the state and its older versions would take more than {most} bytes: see {setting}");
+                Err(StoreError::TooLarge(text).into())
+            }
+        }
     }
 
     fn rules(&self) -> Rules {

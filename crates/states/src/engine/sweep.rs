@@ -37,6 +37,7 @@ impl States {
                 Err(error) => tracing::warn!(store = store.name(), %error, "failed to sweep"),
             }
         }
+        self.metrics().swept(swept.uploads);
         swept
     }
 

@@ -175,8 +175,11 @@ impl State {
                     if !self.take_room(head, room) {
                         return Err(Error::NoRoom);
                     }
+                    // What was current until now is about to be stored as a small difference.
+                    let replaced = head.current.as_ref().map_or(0, |version| version.body.stored());
                     let number = head.push(facts.clone(), body.clone(), user, now);
                     self.trim(head, now);
+                    self.fits(head.stored() - replaced.min(head.stored()))?;
                     self.renewed(head, now, ());
                     due = self.needs_upkeep(head, now);
                     Ok(Verdict::Swap(Written::Version(number)))

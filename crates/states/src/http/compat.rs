@@ -25,17 +25,17 @@ use access::http::{Caller, Problem};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, Query, Request, State as Shared};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 
-use super::problem::{bad_lock_info, problem};
-use super::{Pairs, action, body, lock_id, receive};
+use super::problem::problem;
+use super::{Pairs, action, body, count, lock_id, lock_info, receive, release, take, unlock_id};
 use crate::Error;
 use crate::engine::{Force, State, States};
 use crate::head::Head;
 use crate::key::Key;
 use crate::lock::Owners;
-use crate::lock_info::LockInfo;
 use crate::store::Store;
 
 /// What the listener serves.
@@ -88,7 +88,9 @@ impl AllowedPath {
 
 pub fn routes(compat: Compat) -> Router {
     // Every path and every method is asked for credentials first, as in the original.
-    Router::new().route("/{namespace}/{name}", any(handle)).fallback(handle).with_state(compat)
+    let states = compat.states.clone();
+    let routes = Router::new().route("/{namespace}/{name}", any(handle)).fallback(handle).with_state(compat);
+    routes.layer(from_fn_with_state(states, count))
 }
 
 async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
@@ -140,35 +142,27 @@ async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Requ
     let head = head.filter(|head| head.deleted.is_none() || head.lock.is_some());
     let user = caller.identity().user.clone();
     let done = match request.method().as_str() {
-        "GET" => return read(&state, head).await,
+        "GET" => return read(compat, &state, head).await,
         "POST" => {
             let id = query_id(&request)?;
             let (action, states) = (action(&state, changing(head.as_ref())), compat.states.clone());
             let write = async move {
-                let received = receive::receive(request, states.settings()).await?;
+                let received = receive::receive(request, &states).await?;
                 state.write(received, id.as_deref(), &user).await.map(drop).map_err(problem)
             };
             caller.act(action, Box::pin(write)).await
         }
         "LOCK" => {
             let action = action(&state, changing(head.as_ref()));
-            let info = LockInfo::of_lock(&receive::small(request).await?).map_err(bad_lock_info)?;
-            caller.act(action, async move { state.lock(&info, &user).await.map_err(problem) }).await
+            let (info, states) = (lock_info(&compat.states, request).await?, compat.states.clone());
+            caller.act(action, async move { take(&states, &state, &info, &user).await }).await
         }
         "UNLOCK" => {
-            if head.is_none() {
-                return Ok(StatusCode::NOT_FOUND.into_response());
-            }
+            let Some(head) = head else { return Ok(StatusCode::NOT_FOUND.into_response()) };
             let action = action(&state, "update");
-            let body = receive::small(request).await?;
-            let id = match body.as_ref() {
-                [] => None,
-                body => Some(LockInfo::of_unlock(body).map_err(bad_lock_info)?.id),
-            };
-            let unlock = async move {
-                let unlocked = state.unlock(id.as_deref(), &user, Force::Granted).await;
-                unlocked.map(drop).map_err(problem)
-            };
+            let (id, states) = (unlock_id(&compat.states, request).await?, compat.states.clone());
+            let taken = head.lock.map(|lock| lock.taken);
+            let unlock = async move { release(&states, &state, id.as_deref(), &user, Force::Granted, taken).await };
             caller.act(action, unlock).await
         }
         "DELETE" => {
@@ -197,7 +191,7 @@ async fn delete(state: &State, id: Option<&str>, user: &str) -> Result<(), Error
 }
 
 /// A missing state is an empty one.
-async fn read(state: &State, head: Option<Head>) -> Result<Response, Problem> {
+async fn read(compat: &Compat, state: &State, head: Option<Head>) -> Result<Response, Problem> {
     let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     if let Some(head) = &head {
         head.here().map_err(problem)?;
@@ -207,6 +201,7 @@ async fn read(state: &State, head: Option<Head>) -> Result<Response, Problem> {
     };
     let mut reading = state.open(version.clone()).await.map_err(problem)?;
     let first = reading.next().await.map_err(problem)?;
+    compat.states.metrics().sent(reading.facts.size);
     Ok((text, body::stream(first, reading)).into_response())
 }
 

@@ -9,19 +9,26 @@ pub mod manage;
 mod problem;
 mod receive;
 
-use ::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use ::http::{HeaderName, StatusCode};
+use std::time::Duration;
+
+use ::http::header::{ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY};
+use ::http::{HeaderMap, HeaderName, StatusCode};
 use access::Action;
 use access::http::{Caller, Problem};
 use axum::Router;
 use axum::extract::{Path, Query, Request, State as Shared};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
+use md5::{Digest as _, Md5};
 
+use crate::Error;
 use crate::codec::Sensitive;
-use crate::engine::{Force, Reading, State, States};
+use crate::engine::{Force, Reading, State, States, Unlocked};
+use crate::head::Head;
 use crate::key::Key;
 use crate::lock_info::LockInfo;
 use crate::store::STATES;
@@ -40,27 +47,51 @@ pub fn routes<S: Clone + Send + Sync + 'static>(states: States) -> Router<S> {
     let methods = get(read).post(write).put(write).delete(remove).fallback(lock_or_unlock);
     Router::new()
         .route("/state/{namespace}/{name}", methods.with_state(states.clone()))
-        .route("/state/{namespace}/{name}/outputs", get(outputs).with_state(states))
+        .route("/state/{namespace}/{name}/outputs", get(outputs).with_state(states.clone()))
+        .layer(from_fn_with_state(states, count))
 }
 
-async fn read(Shared(states): Shared<States>, caller: Caller, Path(names): Path<Names>) -> Result<Response, Problem> {
+/// Counts every answer, whatever comes of it.
+async fn count(Shared(states): Shared<States>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let response = next.run(request).await;
+    states.metrics().request(&method, response.status());
+    response
+}
+
+async fn read(
+    Shared(states): Shared<States>,
+    caller: Caller,
+    Path(names): Path<Names>,
+    accepted: HeaderMap,
+) -> Result<Response, Problem> {
     let state = find(&states, names)?;
     caller.may(&action(&state, "get")).await?;
-    let reading = state.read().await.map_err(problem)?;
-    download(reading.ok_or_else(|| problem(crate::Error::NotFound))?).await
+    let head = state.head().await.map_err(problem)?;
+    if let Some(head) = &head {
+        head.here().map_err(problem)?;
+    }
+    let version = head.as_ref().and_then(Head::visible).cloned();
+    let mut version = version.ok_or_else(|| problem(Error::NotFound))?;
+    states.metrics().sent(version.facts.size);
+    if let Some(gzip) = body::packed(&mut version, &accepted) {
+        let md5 = BASE64_STANDARD.encode(Md5::digest(&gzip));
+        let headers = [(CONTENT_ENCODING, "gzip".to_owned()), (CONTENT_MD5, md5)];
+        return Ok((ALWAYS, headers, gzip).into_response());
+    }
+    download(state.open(version).await.map_err(problem)?).await
 }
+
+const ALWAYS: [(HeaderName, &str); 3] =
+    [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store"), (VARY, "Accept-Encoding")];
 
 /// A version as an answer.
 async fn download(mut reading: Reading) -> Result<Response, Problem> {
     // The first piece is read before the status is sent, so that a store that fails is not a body cut short.
     let first = reading.next().await.map_err(problem)?;
-    let headers = [
-        (CONTENT_TYPE, "application/json".to_owned()),
-        (CONTENT_LENGTH, reading.facts.size.to_string()),
-        (CONTENT_MD5, BASE64_STANDARD.encode(reading.facts.md5)),
-        (CACHE_CONTROL, "no-store".to_owned()),
-    ];
-    Ok((headers, body::stream(first, reading)).into_response())
+    let headers =
+        [(CONTENT_LENGTH, reading.facts.size.to_string()), (CONTENT_MD5, BASE64_STANDARD.encode(reading.facts.md5))];
+    Ok((ALWAYS, headers, body::stream(first, reading)).into_response())
 }
 
 /// What `terraform_remote_state` needs, for those who may not read the state.
@@ -99,7 +130,7 @@ async fn write(
     let verb = change_verb(&state).await?;
     let action = action(&state, verb);
     let write = async move {
-        let received = receive::receive(request, states.settings()).await?;
+        let received = receive::receive(request, &states).await?;
         state.write(received, id.as_deref(), &user).await.map_err(problem)
     };
     caller.act(action, Box::pin(write)).await?;
@@ -134,30 +165,69 @@ async fn lock_or_unlock(
 
 async fn lock(states: &States, caller: &Caller, names: Names, request: Request) -> Result<Response, Problem> {
     let state = find(states, names)?;
-    let info = LockInfo::of_lock(&receive::small(request).await?).map_err(bad_lock_info)?;
+    let info = lock_info(states, request).await?;
     let user = caller.identity().user.clone();
     let action = action(&state, change_verb(&state).await?);
-    caller.act(action, async move { state.lock(&info, &user).await.map_err(problem) }).await?;
+    let states = states.clone();
+    caller.act(action, async move { take(&states, &state, &info, &user).await }).await?;
     Ok(StatusCode::OK.into_response())
+}
+
+async fn lock_info(states: &States, request: Request) -> Result<LockInfo, Problem> {
+    let body = receive::small(request, states.settings().lock_info_bytes).await?;
+    LockInfo::of_lock(&body).map_err(bad_lock_info)
+}
+
+/// Takes the lock, and counts when another has it.
+async fn take(states: &States, state: &State, info: &LockInfo, user: &str) -> Result<(), Problem> {
+    let taken = state.lock(info, user).await;
+    if let Err(Error::Locked { .. }) = taken {
+        states.metrics().lock_conflict();
+    }
+    taken.map_err(problem)
+}
+
+/// The ID in the body of an UNLOCK; `None` for Terraform's force-unlock, which sends nothing, whatever ID was typed.
+async fn unlock_id(states: &States, request: Request) -> Result<Option<String>, Problem> {
+    let body = receive::small(request, states.settings().lock_info_bytes).await?;
+    match body.as_ref() {
+        [] => Ok(None),
+        body => Ok(Some(LockInfo::of_unlock(body).map_err(bad_lock_info)?.id)),
+    }
+}
+
+/// Ends a lock that was held since `taken`, as far as is known.
+async fn release(
+    states: &States,
+    state: &State,
+    id: Option<&str>,
+    user: &str,
+    force: Force,
+    taken: Option<Timestamp>,
+) -> Result<(), Problem> {
+    let unlocked = state.unlock(id, user, force).await.map_err(problem)?;
+    let held = taken.map(|taken| Timestamp::now().duration_since(taken));
+    if let (Unlocked::Now, Some(Ok(held))) = (unlocked, held.map(Duration::try_from)) {
+        states.metrics().lock_ended(held);
+    }
+    Ok(())
 }
 
 async fn unlock(states: &States, caller: &Caller, names: Names, request: Request) -> Result<Response, Problem> {
     let state = find(states, names)?;
-    let body = receive::small(request).await?;
-    let id = match body.as_ref() {
-        // Terraform's force-unlock sends nothing at all, whatever ID was typed.
-        [] => None,
-        body => Some(LockInfo::of_unlock(body).map_err(bad_lock_info)?.id),
-    };
+    let id = unlock_id(states, request).await?;
     let user = caller.identity().user.clone();
-    let (action, force) = unlocking(states, &state, id.as_deref(), &user).await?;
-    caller.act(action, async move { state.unlock(id.as_deref(), &user, force).await.map_err(problem) }).await?;
+    let (breaks, taken) = state.would_end(id.as_deref(), &user).await.map_err(problem)?;
+    let (action, force) = unlocking(states, &state, breaks)?;
+    let states = states.clone();
+    let unlock = async move { release(&states, &state, id.as_deref(), &user, force, taken).await };
+    caller.act(action, unlock).await?;
     Ok(StatusCode::OK.into_response())
 }
 
 /// What an UNLOCK must be allowed: to let go of the caller's own lock, or to break another's.
-async fn unlocking(states: &States, state: &State, id: Option<&str>, user: &str) -> Result<(Action, Force), Problem> {
-    if state.needs_force(id, user).await.map_err(problem)? {
+fn unlocking(states: &States, state: &State, breaks: bool) -> Result<(Action, Force), Problem> {
+    if breaks {
         return forced(states, state);
     }
     Ok((action(state, "update"), Force::NotAsked))

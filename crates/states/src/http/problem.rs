@@ -27,9 +27,10 @@ pub(super) fn problem(error: Error) -> Problem {
         Error::Encrypted => (StatusCode::CONFLICT, "read the whole state, with a client that has the key"),
         Error::BadState(bad) => return bad_state(bad),
         Error::Busy { .. } | Error::NoRoom | Error::UploadExpired => return Problem::unavailable(error.to_string()),
-        Error::Store(StoreError::TooLarge(_)) => {
-            (StatusCode::PAYLOAD_TOO_LARGE, "use a store for larger states for this namespace: see states.routes")
-        }
+        Error::Store(StoreError::TooLarge(_)) => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "keep fewer versions (states.versions), or use a store for larger states (states.routes)",
+        ),
         Error::Store(StoreError::Refused(_)) => (StatusCode::CONFLICT, "mend that in the store, then try again"),
         Error::Store(StoreError::Conflict | StoreError::Unknown(_) | StoreError::Unavailable(_)) => {
             tracing::warn!(%error, "a store did not answer");

@@ -4,6 +4,7 @@
 //! in batches, while the next ones arrive, so that a slow client holds no thread.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use ::http::header::CONTENT_ENCODING;
 use ::http::{HeaderMap, StatusCode};
@@ -21,25 +22,27 @@ use tokio::task::{JoinError, JoinHandle};
 use super::CONTENT_MD5;
 use super::problem::bad_state;
 use crate::codec::{BadState, Received, Receiver, SpoolPlace};
-use crate::engine::Settings;
+use crate::engine::{Settings, States};
 
-/// The largest LockInfo that is taken.
-const LOCK_INFO_BYTES: usize = 64 << 10;
 /// Small enough to be nothing for memory, large enough to be worth a thread.
 const BATCH: usize = 512 << 10;
+/// How long an upload waits for its place among others.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 type Md5Bytes = [u8; 16];
 
 /// The whole of a small body.
-pub(super) async fn small(request: Request) -> Result<Bytes, Problem> {
+pub(super) async fn small(request: Request, limit: usize) -> Result<Bytes, Problem> {
     let md5 = content_md5(request.headers())?;
     if encoding(request.headers())? == Encoding::Gzip {
         return Err(unsupported());
     }
-    let collected = Limited::new(request.into_body(), LOCK_INFO_BYTES).collect().await.map_err(|error| {
+    let collected = Limited::new(request.into_body(), limit).collect().await.map_err(|error| {
         if error.is::<http_body_util::LengthLimitError>() {
-            let message = format!("the LockInfo is larger than {LOCK_INFO_BYTES} bytes");
-            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message, "send the JSON that terraform and tofu send");
+            let message = format!("the LockInfo is larger than {limit} bytes");
+            let hint =
+                "send the JSON that terraform and tofu send, or ask the operator to raise states.lock_info_bytes";
+            return Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message, hint);
         }
         cut_short()
     })?;
@@ -50,8 +53,11 @@ pub(super) async fn small(request: Request) -> Result<Bytes, Problem> {
     }
 }
 
-/// A state, checked and compressed as it arrives.
-pub(super) async fn receive(request: Request, settings: &Settings) -> Result<Received, Problem> {
+/// A state, checked and compressed as it arrives. What is larger than a first piece takes one of the places for uploads
+/// and gives it back when it is received: a slow client with little to send keeps nobody out.
+pub(super) async fn receive(request: Request, states: &States) -> Result<Received, Problem> {
+    let settings = states.settings();
+    let mut place = None;
     let md5 = content_md5(request.headers())?;
     let encoding = encoding(request.headers())?;
     let receiver = Receiver::new(settings.codec.clone(), SpoolPlace::new(settings.spool.clone()));
@@ -70,6 +76,10 @@ pub(super) async fn receive(request: Request, settings: &Settings) -> Result<Rec
         if batch.len() < BATCH && !ended {
             continue;
         }
+        if place.is_none() && !ended {
+            let free = tokio::time::timeout(PATIENCE, states.uploads().acquire()).await;
+            place = Some((free.map_err(|_| too_many(settings))?, states.metrics().upload()));
+        }
         if let Some(working) = working.take() {
             sink = Some(joined(working.await)?);
         }
@@ -80,7 +90,9 @@ pub(super) async fn receive(request: Request, settings: &Settings) -> Result<Rec
                 ready.push(&bytes)?;
                 ready.finish(md5)
             });
-            return joined(finish.await);
+            let received: Received = joined(finish.await)?;
+            states.metrics().received(received.facts.size);
+            return Ok(received);
         }
         working = Some(tokio::task::spawn_blocking(move || ready.push(&bytes).map(|()| ready)));
     }
@@ -196,6 +208,12 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
 fn unsupported() -> Problem {
     let message = "the Content-Encoding is not known here";
     Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message, "send a state plain or as gzip, a LockInfo plain")
+}
+
+fn too_many(settings: &Settings) -> Problem {
+    let message = format!("{} uploads are under way already; nothing was changed", settings.uploads);
+    let hint = "try again in a few seconds, or ask the operator to raise states.uploads";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, message, hint)
 }
 
 fn cut_short() -> Problem {

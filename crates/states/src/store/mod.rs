@@ -6,6 +6,7 @@
 //! Adding a store = one file here, one line where the server lists its stores, one line in the
 //! conformance suite.
 
+mod metered;
 mod objects;
 mod s3;
 mod sql;
@@ -20,6 +21,7 @@ use uuid::Uuid;
 use crate::head::Head;
 use crate::key::Key;
 
+pub use metered::Metered;
 pub use objects::{ConfigMapStore, Reader, SecretStore, TerraformStore};
 pub use s3::{Addressing, S3Settings, S3Store, Transport, Unfit};
 pub use sql::{MIGRATIONS, SqlStore};

@@ -5,7 +5,9 @@ use states::codec::{Change, Sensitive, Value};
 use states::{Error, Force, ResourceQuery, RolledBack, Unlocked, Written};
 use testbed::states::{Options, generate};
 
-use crate::places::{big_state, info, on_every_store, read, settings, small_state, unlock, write};
+use crate::places::{
+    big_state, info, on_every_large_store, on_every_store, read, settings, small_state, unlock, write,
+};
 
 fn rolled_back(version: u64, serial: &str) -> RolledBack {
     RolledBack { version, serial: Some(serial.to_owned()) }
@@ -13,7 +15,7 @@ fn rolled_back(version: u64, serial: &str) -> RolledBack {
 
 #[tokio::test]
 async fn a_rollback_changes_the_digits_of_the_serial_and_nothing_else() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let state = place.state("rollback");
         assert!(matches!(state.rollback(1, None, "ann").await, Err(Error::NotFound)));
         let odd = "{ \"version\":4,\"serial\" :  1 , \"n\": 1.50, \"big\": 12345678901234567890123 }".to_owned();
@@ -140,7 +142,7 @@ async fn a_moved_state_names_its_new_place_until_it_is_restored() {
 
 #[tokio::test]
 async fn a_deleted_state_comes_back_with_all_its_versions() {
-    on_every_store(|place| async move {
+    on_every_large_store(|place| async move {
         let state = place.state("restored");
         assert!(matches!(state.restore(None, "ann").await, Err(Error::NotFound)));
         let bodies = [small_state(1), big_state(2, 3_000_000)];

@@ -128,6 +128,9 @@ pub(crate) fn settings() -> Settings {
         version_age: None,
         codec: codec::Limits { body_bytes: 1 << 30, depth: 512, memory: 8 << 20, segment: (1 << 20)..(4 << 20) },
         spool: scratch("spool").unwrap(),
+        uploads: 8,
+        lock_info_bytes: 64 << 10,
+        stored_bytes: states::StoredBytes::default(),
         times: Times::default(),
         sealing: Sealing::default(),
     }
@@ -154,7 +157,7 @@ impl Place {
                 ((*namespace).to_owned(), InNamespace::of(namespace, store))
             }
             ["s3", endpoint, name, prefix] => {
-                let store = S3Store::open(&bucket(endpoint, name, prefix)).await.expect("a bucket");
+                let store = S3Store::connect(&bucket(endpoint, name, prefix)).expect("a bucket");
                 (team, Arc::new(store))
             }
             other => panic!("no place {other:?}"),

@@ -22,10 +22,10 @@ fn head() -> Head {
 }
 
 /// A store behind a proxy, and the same bucket past it.
-async fn behind(proxy: &Proxy) -> (Place, S3Store) {
+fn behind(proxy: &Proxy) -> (Place, S3Store) {
     let (name, prefix) = (weed().create_bucket().unwrap(), "behind/a.proxy");
-    let store = S3Store::open(&bucket(proxy.url(), &name, prefix)).await.expect("a bucket");
-    let past = S3Store::open(&bucket(&weed().url(), &name, prefix)).await.expect("a bucket");
+    let store = S3Store::connect(&bucket(proxy.url(), &name, prefix)).expect("a bucket");
+    let past = S3Store::connect(&bucket(&weed().url(), &name, prefix)).expect("a bucket");
     let store = std::sync::Arc::new(store);
     (Place { namespace: "team-a".to_owned(), store }, past)
 }
@@ -55,7 +55,7 @@ async fn a_bucket_that_ignores_conditions_is_refused_and_nothing_is_left_in_it()
 #[tokio::test]
 async fn a_swap_whose_answer_is_lost_is_unknown_whether_it_took_place_or_not() {
     let proxy = Proxy::to(&weed().url()).start();
-    let (place, past) = behind(&proxy).await;
+    let (place, past) = behind(&proxy);
     let key = place.key("swap");
     let fault = |fault| proxy.add(Rule::new(fault).method(Method::PUT).path("/heads/").first(1));
     let mut expected = Expect::Nothing;
@@ -90,7 +90,7 @@ async fn a_swap_whose_answer_is_lost_is_unknown_whether_it_took_place_or_not() {
 #[tokio::test]
 async fn lost_answers_do_not_make_two_of_one_change() {
     let proxy = Proxy::to(&weed().url()).start();
-    let (place, _) = behind(&proxy).await;
+    let (place, _) = behind(&proxy);
     let state = place.state("lost");
     let mut number = 0;
     for fault in [Fault::LoseAnswer, Fault::LoseRequest, Fault::Repeat, Fault::status(StatusCode::BAD_GATEWAY)] {
@@ -116,7 +116,7 @@ async fn lost_answers_do_not_make_two_of_one_change() {
 #[tokio::test]
 async fn lost_answers_of_reads_and_chunks_are_asked_for_again() {
     let proxy = Proxy::to(&weed().url()).start();
-    let (place, _) = behind(&proxy).await;
+    let (place, _) = behind(&proxy);
     let chunk = ChunkId { key: place.key("chunks"), upload: Uuid::new_v4(), number: 0 };
     let deadline = Timestamp::from_second(1_700_000_000).unwrap();
     proxy.add(Rule::new(Fault::LoseAnswer).first(2));
@@ -142,8 +142,7 @@ async fn every_call_ends_when_the_bucket_says_nothing() {
         deadline: Duration::from_millis(500),
         ..bucket(&format!("http://{}", proxy.address), &name, "silent")
     };
-    // A slow machine may need longer than that for the check at the start.
-    let store = eventually(Duration::from_mins(1), || async { S3Store::open(&settings).await.ok() }).await;
+    let store = S3Store::connect(&settings).expect("settings");
     let key = Key::new("team-a", "silent").unwrap();
     let chunk = ChunkId { key: key.clone(), upload: Uuid::new_v4(), number: 0 };
     for direction in [Direction::Upstream, Direction::Downstream] {
@@ -213,10 +212,11 @@ async fn the_authority_of_the_settings_is_the_one_that_is_trusted() {
 async fn a_server_that_is_killed_loses_no_acknowledged_write() {
     let weed = Weed::start().expect("weed");
     let name = weed.create_bucket().unwrap();
-    let store = S3Store::open(&bucket(&weed.url(), &name, "")).await.expect("a bucket");
+    let store = S3Store::connect(&bucket(&weed.url(), &name, "")).expect("a bucket");
     let place = Place { namespace: "team-a".to_owned(), store: std::sync::Arc::new(store) };
     let state = place.state("killed");
-    for number in 1..=3 {
+    // It takes its time to start again.
+    for number in 1..=testbed::scale().of(1, 5) {
         assert_eq!(write(&state, &small_state(number), None, "ann").await.unwrap(), Written::Version(number));
         weed.kill();
         assert!(matches!(state.head().await, Err(Error::Store(StoreError::Unavailable(_)))));

@@ -41,18 +41,17 @@ impl Rig {
     async fn stock_write(&self, name: &str, labels: [(&str, &str); 2], file: &[u8]) {
         let labels = labels.into_iter().chain([("tfstate", "true"), ("app.kubernetes.io/managed-by", "terraform")]);
         let labels = labels.map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
-        let mut secret = match self.secrets.get_opt(name).await.unwrap() {
-            Some(secret) => secret,
-            None => {
-                let metadata = ObjectMeta {
-                    name: Some(name.to_owned()),
-                    labels: Some(labels),
-                    annotations: Some([("encoding".to_owned(), "gzip".to_owned())].into()),
-                    ..ObjectMeta::default()
-                };
-                let secret = Secret { metadata, ..Secret::default() };
-                self.secrets.create(&PostParams::default(), &secret).await.unwrap()
-            }
+        let mut secret = if let Some(secret) = self.secrets.get_opt(name).await.unwrap() {
+            secret
+        } else {
+            let metadata = ObjectMeta {
+                name: Some(name.to_owned()),
+                labels: Some(labels),
+                annotations: Some([("encoding".to_owned(), "gzip".to_owned())].into()),
+                ..ObjectMeta::default()
+            };
+            let secret = Secret { metadata, ..Secret::default() };
+            self.secrets.create(&PostParams::default(), &secret).await.unwrap()
         };
         secret.data.get_or_insert_default().insert("tfstate".to_owned(), ByteString(file.to_vec()));
         self.secrets.replace(name, &PostParams::default(), &secret).await.unwrap();

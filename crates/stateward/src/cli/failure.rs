@@ -67,11 +67,6 @@ pub struct ReaderGone;
 #[error("ended with {0}")]
 pub struct Ended(pub u8);
 
-/// What was compared differs, and the caller asked to be told by the exit code: an answer, not an error.
-#[derive(Debug, thiserror::Error)]
-#[error("there are differences")]
-pub struct Differences;
-
 /// Prints the error, if there is one, and gives the exit code.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
@@ -80,9 +75,6 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     }
     if let Some(Ended(code)) = error.downcast_ref() {
         return ExitCode::from(*code);
-    }
-    if error.is::<Differences>() {
-        return ExitCode::from(Exit::Different as u8);
     }
     let (exit, hint) = verdict(&error);
     super::output::talk(format_args!("error: {error:#}\nhint: {hint}"));

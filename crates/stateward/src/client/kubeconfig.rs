@@ -32,7 +32,7 @@ pub async fn identity(args: &ClientArgs, environment: &Environment) -> Result<Id
 }
 
 /// The first file of KUBECONFIG, or the usual one. Merging several files is left to kubectl: `kubectl config view`.
-fn default_path(environment: &Environment) -> Option<PathBuf> {
+pub fn default_path(environment: &Environment) -> Option<PathBuf> {
     let listed = environment.non_empty("KUBECONFIG").and_then(|list| list.split(':').find(|path| !path.is_empty()));
     let usual = || environment.non_empty("HOME").map(|home| Path::new(home).join(".kube/config"));
     listed.map(PathBuf::from).or_else(usual)

@@ -26,6 +26,7 @@ use serde_json::Value;
 
 pub use args::ClientArgs;
 pub use identity::{Identity, SERVICE_ACCOUNT};
+pub use kubeconfig::default_path as default_kubeconfig;
 pub use upstream::Upstream;
 
 use refusal::Credential;

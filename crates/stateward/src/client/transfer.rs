@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use md5::{Digest as _, Md5};
 use reqwest::{Body, RequestBuilder, Response};
@@ -130,6 +130,16 @@ impl Idle {
             tokio::time::sleep(left).await;
         }
     }
+}
+
+/// The same pieces, from a sender that may not fall silent.
+pub fn patient(pieces: Pieces, from: String, timeout: Duration) -> Pieces {
+    futures::stream::try_unfold((pieces, from), move |(mut pieces, from)| async move {
+        let piece = tokio::time::timeout(timeout, pieces.try_next()).await;
+        let piece = piece.map_err(|_| silent(&from, timeout))??;
+        Ok(piece.map(|piece| (piece, (pieces, from))))
+    })
+    .boxed()
 }
 
 /// Nothing came for too long.

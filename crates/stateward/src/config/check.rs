@@ -12,7 +12,8 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
     let no_client_ca = tls.client_ca_file.is_none();
     let no_proxy_ca = front_proxy.ca_file.is_none();
     let no_secret = s3.secret_access_key.is_none() && s3.secret_access_key_file.is_none();
-    let routed_to_s3 = states.routes.iter().any(|route| route.rsplit('=').next().map(str::trim) == Some("s3"));
+    let routed_to =
+        |store: &str| states.routes.iter().any(|route| route.rsplit('=').next().map(str::trim) == Some(store));
     let same_ca = !no_client_ca && tls.client_ca_file == front_proxy.ca_file;
     let rules: &[(bool, &str, &str, &str)] = &[
         (
@@ -108,7 +109,13 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "leave one of them out",
         ),
         (
-            s3.bucket.is_none() && routed_to_s3,
+            states.encryption_key.is_some() && routed_to("kubernetes"),
+            "states.encryption_key",
+            "would seal states of the store kubernetes, which Terraform's own backend has to read",
+            "route those namespaces to the store secret, or leave the key out",
+        ),
+        (
+            s3.bucket.is_none() && routed_to("s3"),
             "states.routes",
             "names the store s3, which has no bucket",
             "set s3.bucket",

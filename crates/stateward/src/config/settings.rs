@@ -133,6 +133,9 @@ pub struct Access {
     pub deny_ttl: Duration,
     pub cache_entries: u64,
     pub review_deadline: Duration,
+    pub reviews: usize,
+    pub new_tokens: u64,
+    pub token_bytes: u64,
     pub lookup_cluster_ca: bool,
 }
 
@@ -184,6 +187,10 @@ pub struct States {
     pub compat_listen: Option<SocketAddr>,
     pub routes: Vec<String>,
     pub body_bytes: u64,
+    pub lock_info_bytes: u64,
+    pub uploads: usize,
+    pub cluster_bytes: u64,
+    pub stored_bytes: Option<u64>,
     pub depth: usize,
     pub lock_expiry: Duration,
     pub forced_unlock: bool,

@@ -109,6 +109,7 @@ fn every_key_can_be_set_from_every_source() {
         let text = match (key.path, key.default_shown()) {
             ("database.url", _) => "sqlite:/a",
             ("tls.sni", _) => "c:k",
+            ("states.stored_bytes", _) => "1GiB",
             ("metrics_listen" | "states.compat_listen", _) => "127.0.0.1:7",
             (_, "unset" | "empty") | ("data_dir", _) => "/a",
             (_, text) => text,

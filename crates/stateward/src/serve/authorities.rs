@@ -84,7 +84,7 @@ impl AuthoritySource {
     pub(crate) async fn follow(self, gate: Gate) {
         loop {
             tokio::time::sleep(EVERY).await;
-            let loaded = self.load().await;
+            let loaded = self.load_or_fail().await;
             if let Err(error) = loaded.and_then(|authorities| Ok(gate.set_authorities(authorities)?)) {
                 tracing::warn!(error = format!("{error:#}"), "kept the last authorities");
             }

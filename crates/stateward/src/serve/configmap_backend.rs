@@ -87,7 +87,10 @@ pub(crate) async fn run(backend: Backend, environment: &Environment) -> Result<(
     tasks.spawn(source.follow(gate.clone()));
 
     let keyring = super::keys::open(settings, Some(&core)).await?;
-    let states = engine::in_config_maps(settings, &core, packing, keyring)?;
+    let states = {
+        let counters = metrics.register(::states::metrics::Metrics::register);
+        engine::in_config_maps(settings, &core, packing, keyring, counters)?
+    };
     tasks.spawn(engine::sweep(states.clone(), settings.states.sweep_every));
     tasks.spawn(engine::keep_up(states.clone()));
 

@@ -71,7 +71,8 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
 
     let s3 = s3::open(&settings.s3, &ready).await?;
     let keyring = keys::open(&settings, cluster.as_ref()).await?;
-    let states = states::open(&settings, &db, cluster.as_ref(), s3, keyring)?;
+    let counters = metrics.register(::states::metrics::Metrics::register);
+    let states = states::open(&settings, &db, cluster.as_ref(), s3, keyring, counters)?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
     tasks.spawn(states::keep_up(states.clone()));
 
@@ -273,6 +274,9 @@ fn gate_settings(settings: &Settings) -> access::Settings {
         deny_ttl: access.deny_ttl,
         cache_entries: access.cache_entries,
         review_deadline: access.review_deadline,
+        reviews: access.reviews,
+        new_tokens: u32::try_from(access.new_tokens).unwrap_or(u32::MAX),
+        token_bytes: usize::try_from(access.token_bytes).unwrap_or(usize::MAX),
     }
 }
 

@@ -9,8 +9,9 @@ use db::Db;
 use keys::Keyring;
 use states::head::Packing;
 use states::http::compat::Compat;
-use states::store::{ConfigMapStore, Reader, S3Store, SecretStore, SqlStore, Store, TerraformStore};
-use states::{ForcedUnlock, Sealing, States, Stores, Times, codec};
+use states::metrics::Metrics;
+use states::store::{ConfigMapStore, Metered, Reader, S3Store, SecretStore, SqlStore, Store, TerraformStore};
+use states::{ForcedUnlock, Sealing, States, StoredBytes, Stores, Times, codec};
 
 use super::cluster::Cluster;
 use crate::config::Settings;
@@ -25,14 +26,17 @@ pub(crate) fn open(
     cluster: Option<&Cluster>,
     s3: Option<Arc<S3Store>>,
     keyring: Keyring,
+    metrics: Metrics,
 ) -> Result<States> {
     let engine = engine(settings, keyring)?;
     let mut stores = stores(db, cluster, &reader(&engine));
     stores.extend(s3.map(|s3| s3 as Arc<dyn Store>));
+    let metered = |store| Arc::new(Metered::new(store, metrics.clone())) as Arc<dyn Store>;
+    let stores: Vec<Arc<dyn Store>> = stores.into_iter().map(metered).collect();
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
     let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
     // What no route names is reached by the compatibility listener, or by whoever moves a state from store to store.
-    Ok(States::new(Stores { routes, default, others: stores }, engine))
+    Ok(States::measured(Stores { routes, default, others: stores }, engine, metrics))
 }
 
 /// The engine over ConfigMaps alone.
@@ -41,10 +45,13 @@ pub(crate) fn in_config_maps(
     cluster: &Cluster,
     packing: Packing,
     keyring: Keyring,
+    metrics: Metrics,
 ) -> Result<States> {
     let engine = engine(settings, keyring)?;
     let store = ConfigMapStore::new(cluster.client(), reader(&engine)).packing(packing);
-    Ok(States::new(Stores { routes: Vec::new(), default: Arc::new(store), others: Vec::new() }, engine))
+    let store = Metered::new(Arc::new(store), metrics.clone());
+    let stores = Stores { routes: Vec::new(), default: Arc::new(store), others: Vec::new() };
+    Ok(States::measured(stores, engine, metrics))
 }
 
 fn engine(settings: &Settings, keyring: Keyring) -> Result<states::Settings> {
@@ -63,6 +70,12 @@ fn engine(settings: &Settings, keyring: Keyring) -> Result<states::Settings> {
             segment: SEGMENT,
         },
         spool,
+        uploads: settings.states.uploads,
+        lock_info_bytes: usize::try_from(settings.states.lock_info_bytes).unwrap_or(usize::MAX),
+        stored_bytes: StoredBytes {
+            in_cluster: Some(settings.states.cluster_bytes),
+            elsewhere: settings.states.stored_bytes,
+        },
         times: Times::default(),
         sealing: Sealing { keyring: Some(keyring), key: settings.states.encryption_key.clone() },
     })

@@ -111,7 +111,7 @@ impl Place {
         let start = {
             let container = container.clone();
             move || {
-                let start = Start::on(data.clone()).tls().listen(&listen);
+                let start = Start::on(data.clone()).tls().listen(listen.as_str());
                 let start = match &account {
                     Some(account) => start.cluster(account).flag("--access-audiences", AUDIENCE),
                     None => start,

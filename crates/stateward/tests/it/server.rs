@@ -40,8 +40,8 @@ impl Start {
         Start { data, listen: "127.0.0.1:0".to_owned(), command }
     }
 
-    pub fn listen(mut self, address: &str) -> Start {
-        address.clone_into(&mut self.listen);
+    pub fn listen(mut self, address: impl Into<String>) -> Start {
+        self.listen = address.into();
         self
     }
 
@@ -73,7 +73,7 @@ impl Start {
     /// Starts the process without waiting for it.
     pub fn spawn(mut self) -> Process {
         let log = self.log();
-        self.command.args(["--listen", &self.listen]);
+        self.command.args(["--listen", self.listen.as_str()]);
         Process::spawn("stateward", &mut self.command, &log).expect("start stateward")
     }
 

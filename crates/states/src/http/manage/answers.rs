@@ -13,6 +13,7 @@ use crate::lock_info::LockInfo;
 
 /// A list in pages.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
     /// Send this as `continue` to get the next page; null at the end.
@@ -23,6 +24,7 @@ pub(super) struct Page<T> {
 
 /// A whole list.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
 pub(super) struct Items<T> {
     pub(super) items: Vec<T>,
 }

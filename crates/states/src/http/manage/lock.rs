@@ -83,7 +83,8 @@ async fn unlock(asked: Asked) -> Result<Response, Problem> {
     let (action, force) = if force {
         forced(&asked.states, &state)?
     } else {
-        unlocking(&asked.states, &state, id.as_deref(), &user).await?
+        let breaks = state.needs_force(id.as_deref(), &user).await.map_err(problem)?;
+        unlocking(&asked.states, &state, breaks)?
     };
     let unlock = async move { state.unlock(id.as_deref(), &user, force).await.map_err(problem) };
     let unlocked = asked.caller.act(action, unlock).await? == engine::Unlocked::Now;

@@ -31,12 +31,11 @@ async fn show(_caller: Caller) -> Result<Response, Problem> {
 
 /// The document, laid out for people.
 pub fn document() -> String {
-    let mut generator = SchemaSettings::draft2020_12().with(|settings| {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
     });
-    generator.inline_subschemas = false;
-    let mut generator = generator.into_generator();
+    let mut generator = settings.into_generator();
     let mut paths: Map<String, Value> = Map::new();
     let described = FAMILIES.iter().copied().flatten().map(|Route(_, operation)| operation);
     for operation in described.chain(protocol::OPERATIONS) {

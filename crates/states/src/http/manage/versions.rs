@@ -103,7 +103,7 @@ async fn write(asked: Asked, request: Request) -> Result<Response, Problem> {
     let action = action(&state, change_verb(&state).await?);
     let states = asked.states.clone();
     let write = async move {
-        let received = receive::receive(request, states.settings()).await?;
+        let received = receive::receive(request, &states).await?;
         state.write(received, id.as_deref(), &user).await.map_err(problem)
     };
     let version = match asked.caller.act(action, Box::pin(write)).await? {

@@ -15,6 +15,27 @@ pub(super) enum Doing {
     Write,
 }
 
+/// An API server that has just started knows no roles yet, and refuses everybody for a moment.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(100), Duration::from_millis(400), Duration::from_secs(1), Duration::from_secs(2)];
+
+/// Asks again for a while when the API server says that we may not: it was refused before anything was done.
+pub(super) async fn admitted<T, F>(doing: Doing, question: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let admitted = async {
+        for pause in PAUSES {
+            match question().await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => tokio::time::sleep(pause).await,
+                answer => return answer,
+            }
+        }
+        question().await
+    };
+    asked(doing, admitted).await
+}
+
 pub(super) async fn asked<T>(
     doing: Doing,
     question: impl Future<Output = Result<T, kube::Error>>,

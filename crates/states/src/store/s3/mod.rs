@@ -2,7 +2,7 @@
 //!
 //! The revision of a head is its ETag. No two heads have equal bytes, so that no two have equal ETags, also where those
 //! are plain hashes. A conditional put is sent once (see [`connect`]); a lost answer is [`StoreError::Unknown`], and the
-//! engine reads back. The only door is [`S3Store::open`], which refuses a bucket that ignores conditions (see [`probe`]).
+//! engine reads back. The door is [`S3Store::open`], which refuses a bucket that ignores conditions (see [`probe`]).
 
 mod call;
 mod connect;
@@ -47,10 +47,10 @@ pub enum Unfit {
     #[error("the settings s3.* cannot be used: {0}")]
     Settings(String),
     #[error(
-        "failed to try the bucket '{bucket}': {source}; check s3.bucket, s3.endpoint, s3.region and the keys, and that \
+        "failed to try the bucket '{bucket}': {reason}; check s3.bucket, s3.endpoint, s3.region and the keys, and that \
          they may read, write, list and delete"
     )]
-    Unreachable { bucket: String, source: StoreError },
+    Unreachable { bucket: String, reason: StoreError },
     #[error(
         "the bucket '{bucket}' ignores conditions: of {rivals} concurrent puts with {header} {winners} won in place of \
          one, so that two clients could hold one lock; use a server with conditional writes, such as that of AWS, or \
@@ -66,15 +66,20 @@ const GRAVESTONE: u64 = 36;
 const CHUNK_DEADLINES: u32 = 6;
 
 impl S3Store {
-    /// Connects, and finds out whether the bucket can be a store.
+    /// Finds out whether the bucket can be a store, too.
     pub async fn open(settings: &S3Settings) -> Result<S3Store, Unfit> {
+        let store = S3Store::connect(settings)?;
+        store.probe().await?;
+        Ok(store)
+    }
+
+    /// A bucket that was tried before.
+    pub fn connect(settings: &S3Settings) -> Result<S3Store, Unfit> {
         let layout = Layout::new(&settings.prefix)
             .ok_or_else(|| Unfit::Settings("the prefix has an empty part or one of dots".to_owned()))?;
         let bucket = connect::connect(settings)?;
         let (name, deadline) = (settings.bucket.clone(), settings.deadline);
-        let store = S3Store { bucket, name, layout, deadline, marked: Marked::default() };
-        store.probe().await?;
-        Ok(store)
+        Ok(S3Store { bucket, name, layout, deadline, marked: Marked::default() })
     }
 
     /// Whether the bucket answers now.
@@ -103,9 +108,13 @@ impl S3Store {
 
     /// A put that takes place if its condition holds; sent once.
     async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), StoreError> {
+        self.put_within(self.deadline, path, bytes, mode).await
+    }
+
+    async fn put_within(&self, within: Duration, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), StoreError> {
         let options = PutOptions { mode, ..PutOptions::default() };
         let put = self.bucket.put_opts(path, PutPayload::from_bytes(bytes), options);
-        call::once(self.deadline, put).await.map(drop)
+        call::once(within, put).await.map(drop)
     }
 
     /// Puts what is the same whenever it is put.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::target::Target;
-use crate::cli::failure::Differences;
+use crate::cli::failure::{Ended, Exit};
 use crate::cli::output::{self, Format, plain};
 use crate::client::Client;
 use crate::config::Environment;
@@ -84,7 +84,7 @@ impl Diff {
         let colour = if plain { Colour::Off } else { Colour::On };
         output::show_exactly(format, &diff, || text(&diff, colour))?;
         if self.exit_code && !(diff.resources.is_empty() && diff.outputs.is_empty()) {
-            return Err(Differences.into());
+            return Err(Ended(Exit::Different as u8).into());
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `stateward state`: look at states, move them, lock them; one file per command or small family.
 //!
-//! To add a command: a file beside its siblings, a line in the list of modules, in [`Command`] and in [`State::run`].
+//! To add a command: a file beside its siblings, a line in the list of modules, in [`Managed`] or [`Command`] and in its
+//! `run`.
 
 mod backend_config;
 mod delete;
@@ -24,6 +25,7 @@ mod versions;
 use clap::{Args, Subcommand};
 
 use super::failure::EXIT_CODES;
+use super::output::Format;
 use crate::client::{Client, ClientArgs};
 use crate::config::Environment;
 
@@ -39,6 +41,15 @@ pub struct State {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Managed(Managed),
+    BackendConfig(backend_config::BackendConfig),
+    Exec(Box<exec::Exec>),
+}
+
+/// Those that ask the management API.
+#[derive(Subcommand)]
+enum Managed {
     List(list::List),
     Show(show::Show),
     Pull(pull::Pull),
@@ -52,31 +63,37 @@ enum Command {
     Locks(lock::Locks),
     Unlock(lock::Unlock),
     Migrate(Box<migrate::Migrate>),
-    BackendConfig(backend_config::BackendConfig),
-    Exec(Box<exec::Exec>),
 }
 
 impl State {
     pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
-        let format = self.client.output;
-        // Made only for those who wait for it: two find the server in their own way.
-        let client = Client::new(&self.client, environment);
         match self.command {
+            Command::Managed(command) => {
+                let client = Client::new(&self.client, environment).await?;
+                command.run(&client, self.client.output, environment).await
+            }
             Command::BackendConfig(command) => command.run(&self.client, environment).await,
-            Command::Exec(command) => command.run(self.client.clone(), environment).await,
-            Command::List(command) => command.run(&client.await?, format).await,
-            Command::Show(command) => command.run(&client.await?, format).await,
-            Command::Pull(command) => command.run(&client.await?).await,
-            Command::Push(command) => command.run(&client.await?, format, environment).await,
-            Command::Versions(command) => command.run(&client.await?, format).await,
-            Command::Diff(command) => command.run(&client.await?, format, environment).await,
-            Command::Rollback(command) => command.run(&client.await?, format).await,
-            Command::Delete(command) => command.run(&client.await?, format).await,
-            Command::Restore(command) => command.run(&client.await?, format).await,
-            Command::Lock(command) => command.run(&client.await?, format).await,
-            Command::Locks(command) => command.run(&client.await?, format).await,
-            Command::Unlock(command) => command.run(&client.await?).await,
-            Command::Migrate(command) => command.run(&client.await?, format, environment).await,
+            Command::Exec(command) => command.run(self.client, environment).await,
+        }
+    }
+}
+
+impl Managed {
+    async fn run(self, client: &Client, format: Format, environment: &Environment) -> anyhow::Result<()> {
+        match self {
+            Managed::List(command) => command.run(client, format).await,
+            Managed::Show(command) => command.run(client, format).await,
+            Managed::Pull(command) => command.run(client).await,
+            Managed::Push(command) => command.run(client, format, environment).await,
+            Managed::Versions(command) => command.run(client, format).await,
+            Managed::Diff(command) => command.run(client, format, environment).await,
+            Managed::Rollback(command) => command.run(client, format).await,
+            Managed::Delete(command) => command.run(client, format).await,
+            Managed::Restore(command) => command.run(client, format).await,
+            Managed::Lock(command) => command.run(client, format).await,
+            Managed::Locks(command) => command.run(client, format).await,
+            Managed::Unlock(command) => command.run(client).await,
+            Managed::Migrate(command) => command.run(client, format, environment).await,
         }
     }
 }

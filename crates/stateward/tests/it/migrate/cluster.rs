@@ -24,7 +24,7 @@ fn kubernetes(client: &Path, namespace: &str, kubeconfig: &str) -> Workspace {
         "  backend \"kubernetes\" {{\n    secret_suffix = \"app\"\n    namespace = \"{namespace}\"\n    config_path = \"{kubeconfig}\"\n  }}"
     );
     let workspace = Workspace::new(client, &backend);
-    workspace.configure(&resource("one", ""));
+    workspace.configure(&resource("one"));
     workspace.ok(&["init"]);
     workspace.ok(&["apply", "-auto-approve"]);
     workspace
@@ -50,17 +50,9 @@ async fn the_kubernetes_backend_is_locked_by_its_lease_and_copied() {
     let workspace = kubernetes(&tofu, &namespace, kubeconfig);
 
     // The client holds its Lease: it is named.
-    let (begun, gate) = (workspace.directory.join("begun"), workspace.directory.join("gate"));
-    let script = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", begun.display(), gate.display());
-    workspace.configure(&format!(
-        "{}resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n}}\n",
-        resource("one", "")
-    ));
-    let mut applying = workspace.spawn(&["apply", "-auto-approve"]);
-    testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+    let busy = workspace.busy_apply().await;
     me.fails(8, "OperationTypeApply", &migrate);
-    fs::write(&gate, "").unwrap();
-    assert!(applying.wait().unwrap().success());
+    busy.end();
 
     // We hold it: the client names us.
     let mut slow = me.command(&migrate);

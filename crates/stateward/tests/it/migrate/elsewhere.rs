@@ -47,8 +47,17 @@ impl Workspace {
         command
     }
 
-    pub fn spawn(&self, arguments: &[&str]) -> Child {
-        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    /// Applies a resource that waits for a file; the client has its lock when this returns.
+    pub async fn busy_apply(&self) -> Busy {
+        let (begun, gate) = (self.directory.join("begun"), self.directory.join("gate"));
+        let script = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", begun.display(), gate.display());
+        let provisioner = format!("  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n");
+        let slow = format!("resource \"terraform_data\" \"slow\" {{\n{provisioner}}}\n");
+        self.configure(&format!("{}{slow}", resource("one")));
+        let mut command = self.command(&["apply", "-auto-approve"]);
+        let applying = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+        Busy { applying, gate }
     }
 
     #[track_caller]
@@ -60,14 +69,27 @@ impl Workspace {
     }
 }
 
+/// An apply that does not end by itself, and holds its lock.
+pub(super) struct Busy {
+    applying: Child,
+    gate: PathBuf,
+}
+
+impl Busy {
+    pub fn end(mut self) {
+        fs::write(&self.gate, "").unwrap();
+        assert!(self.applying.wait().unwrap().success());
+    }
+}
+
 /// Arguments, and those that all of them have.
 fn together<'a>(common: &[&'a str], own: &[&'a str]) -> Vec<&'a str> {
     [own, common].concat()
 }
 
 /// A resource that needs no provider.
-pub(super) fn resource(input: &str, provisioner: &str) -> String {
-    format!("resource \"terraform_data\" \"it\" {{\n  input = \"{input}\"\n{provisioner}}}\n")
+pub(super) fn resource(input: &str) -> String {
+    format!("resource \"terraform_data\" \"it\" {{\n  input = \"{input}\"\n}}\n")
 }
 
 #[tokio::test]
@@ -78,22 +100,14 @@ async fn a_file_of_the_local_backend_is_locked_and_copied() {
     let workspace = Workspace::new(&tofu, "  backend \"local\" {}");
     let file = workspace.directory.join("terraform.tfstate");
     let path = file.to_str().unwrap();
-    workspace.configure(&resource("one", ""));
+    workspace.configure(&resource("one"));
     workspace.ok(&["init"]);
     workspace.ok(&["apply", "-auto-approve"]);
 
     // While tofu has it, it is not copied, and the real holder is named.
-    let (begun, gate) = (workspace.directory.join("begun"), workspace.directory.join("gate"));
-    let script = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", begun.display(), gate.display());
-    workspace.configure(&format!(
-        "{}resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n}}\n",
-        resource("one", "")
-    ));
-    let mut applying = workspace.spawn(&["apply", "-auto-approve"]);
-    testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+    let busy = workspace.busy_apply().await;
     me.fails(8, "OperationTypeApply", &["migrate", STATE, "--from", path]);
-    fs::write(&gate, "").unwrap();
-    assert!(applying.wait().unwrap().success());
+    busy.end();
 
     // While it is copied, tofu cannot have it.
     let mut slow = me.command(&["migrate", STATE, "--from", path]);
@@ -112,7 +126,7 @@ async fn a_file_of_the_local_backend_is_locked_and_copied() {
     workspace.ok(&["plan"]);
 
     // Newer bytes of the same lineage follow; unrelated ones are refused.
-    workspace.configure(&resource("two", ""));
+    workspace.configure(&resource("two"));
     workspace.ok(&["apply", "-auto-approve"]);
     assert!(me.ok(&["migrate", STATE, "--from", path]).contains("copied"));
     me.fails(5, "lineage", &["migrate", STATE, "--from", &file_with(&a_state(9, "x"))]);

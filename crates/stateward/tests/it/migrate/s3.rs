@@ -7,7 +7,7 @@ use testbed::process::scratch;
 
 use super::elsewhere::{Workspace, resource};
 use crate::run::Run;
-use crate::server::{PATIENCE, Start};
+use crate::server::Start;
 use crate::state_commands::{Person, a_state, file_with, lock_of};
 
 const STATE: &str = "team-a/app";
@@ -30,7 +30,7 @@ async fn an_object_of_the_s3_backend_is_locked_beside_it_and_copied() {
     );
     let tofu = testbed::peer("tofu").expect("tofu");
     let workspace = Workspace::new(&tofu, &backend);
-    workspace.configure(&resource("one", ""));
+    workspace.configure(&resource("one"));
     workspace.ok(&["init"]);
     workspace.ok(&["apply", "-auto-approve"]);
 
@@ -45,17 +45,9 @@ async fn an_object_of_the_s3_backend_is_locked_beside_it_and_copied() {
         .fails(3, "not there");
 
     // The client holds its lock object: it is named.
-    let (begun, gate) = (workspace.directory.join("begun"), workspace.directory.join("gate"));
-    let script = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", begun.display(), gate.display());
-    workspace.configure(&format!(
-        "{}resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"{script}\"\n  }}\n}}\n",
-        resource("one", "")
-    ));
-    let mut applying = workspace.spawn(&["apply", "-auto-approve"]);
-    testbed::eventually(PATIENCE, || async { begun.exists() }).await;
+    let busy = workspace.busy_apply().await;
     with_keys(&migrate).fails(8, "OperationTypeApply");
-    fs::write(&gate, "").unwrap();
-    assert!(applying.wait().unwrap().success());
+    busy.end();
 
     // We hold it, also after a crash: the client does not get in between.
     let crashed = Run::of(me.command(&migrate).envs(keys).env("STATEWARD_FAILPOINTS", "migrate.both_locked=crash"));
@@ -68,7 +60,7 @@ async fn an_object_of_the_s3_backend_is_locked_beside_it_and_copied() {
     workspace.ok(&["plan"]);
 
     // With a profile, and what the client writes next.
-    workspace.configure(&resource("two", ""));
+    workspace.configure(&resource("two"));
     workspace.ok(&["apply", "-auto-approve"]);
     let files = scratch("aws").unwrap();
     let profile = format!(
@@ -94,7 +86,7 @@ async fn a_namespace_moves_into_the_bucket_of_the_server() {
         start
             .flag("--s3-bucket", &bucket)
             .flag("--s3-endpoint", weed.url())
-            .flag("--s3-allow-http", "true")
+            .switch("--s3-allow-http=true")
             .flag("--s3-access-key-id", Weed::ACCESS_KEY_ID)
             .variable("STATEWARD_S3_SECRET_ACCESS_KEY", Weed::SECRET_ACCESS_KEY)
     };

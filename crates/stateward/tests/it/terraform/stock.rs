@@ -42,13 +42,13 @@ async fn the_store_kubernetes_and_the_backend_of_that_name_share_states_and_lock
         assert_eq!(value().await, "three");
 
         // Each minds the other's lock, and names its holder.
-        let (mut applying, gate) = stock.busy("held").await;
+        let (mut applying, gate) = stock.busy("stock").await;
         let held = held_by(&place, name).await;
         assert_eq!(held["Operation"], "OperationTypeApply");
         ours.fails(&["plan"], held["ID"].as_str().unwrap());
         fs::write(gate, "").unwrap();
         assert!(applying.wait().unwrap().success());
-        assert_eq!(value().await, "held");
+        assert_eq!(value().await, "stock");
         let (mut applying, gate) = ours.busy("ours").await;
         let held = held_by(&place, name).await;
         let id = held["ID"].as_str().unwrap();

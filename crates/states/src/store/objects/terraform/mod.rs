@@ -37,6 +37,7 @@ use crate::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, S
 use lease::Held;
 use names::Names;
 
+const SEALED: &str = "Terraform's own backend must be able to read what is here, so that it cannot be sealed";
 const TOO_LARGE: &str =
     "the state does not fit one Secret, and Terraform's kubernetes backend could not read it otherwise";
 /// How many parts of a state are read at most.
@@ -109,8 +110,10 @@ impl TerraformStore {
 
     async fn swap(&self, key: &Key, head: &Head, expected: &Expect) -> Result<(), StoreError> {
         let names = Names::of(key)?;
-        if head.current.as_ref().is_some_and(|version| matches!(version.body, Body::Chunks { .. })) {
-            return Err(StoreError::TooLarge(TOO_LARGE.to_owned()));
+        match head.current.as_ref().map(|version| &version.body) {
+            Some(Body::Chunks { .. } | Body::Spilled { .. }) => return Err(StoreError::TooLarge(TOO_LARGE.to_owned())),
+            Some(Body::Inline { sealed: Some(_), .. }) => return Err(StoreError::Refused(SEALED.to_owned())),
+            _ => {}
         }
         let seen = match expected {
             Expect::Nothing => Seen::default(),

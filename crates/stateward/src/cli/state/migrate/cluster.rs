@@ -1,12 +1,13 @@
 //! The cluster that `kubernetes://` and `configmap://` are in.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::flags::ClusterFlags;
 use crate::cli::failure::{Exit, Failure};
+use crate::client::default_kubeconfig;
 use crate::config::Environment;
 
 /// A client for the context, or the current one.
@@ -16,7 +17,9 @@ pub async fn connect(
     environment: &Environment,
     timeout: Duration,
 ) -> Result<kube::Client, Failure> {
-    let path = flags.source_kubeconfig.clone().or_else(|| default_path(environment)).ok_or_else(|| {
+    let named =
+        flags.source_kubeconfig.clone().or_else(|| environment.non_empty("KUBE_CONFIG_PATH").map(PathBuf::from));
+    let path = named.or_else(|| default_kubeconfig(environment)).ok_or_else(|| {
         Failure::usage("there is no kubeconfig for the source", "name one with --source-kubeconfig or KUBECONFIG")
     })?;
     let unusable = |error: KubeconfigError| {
@@ -41,12 +44,6 @@ pub async fn connect(
     })
 }
 
-fn default_path(environment: &Environment) -> Option<PathBuf> {
-    let listed = environment.non_empty("KUBECONFIG").and_then(|list| list.split(':').find(|path| !path.is_empty()));
-    let named = environment.non_empty("KUBE_CONFIG_PATH").or(listed).map(PathBuf::from);
-    named.or_else(|| environment.non_empty("HOME").map(|home| Path::new(home).join(".kube/config")))
-}
-
 /// What an answer of the API server means for a command.
 pub fn failure(doing: &str, place: &str, error: &kube::Error) -> Failure {
     let (exit, said) = match error {
@@ -62,5 +59,9 @@ pub fn failure(doing: &str, place: &str, error: &kube::Error) -> Failure {
         other => (Exit::Unavailable, other.to_string()),
     };
     let said = crate::cli::output::plain(&said);
-    Failure::new(exit, format!("failed to {doing} {place}: {said}"), "check the place, and --source-kubeconfig")
+    let hint = match exit {
+        Exit::Denied => "check --source-kubeconfig; --no-source-lock copies what may only be read",
+        _ => "check the place, and --source-kubeconfig",
+    };
+    Failure::new(exit, format!("failed to {doing} {place}: {said}"), hint)
 }

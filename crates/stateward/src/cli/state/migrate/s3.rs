@@ -16,13 +16,14 @@ use super::profile::Profile;
 use super::side::{Doing, Locking, Side, Source, is_ours};
 use crate::cli::failure::{Exit, Failure};
 use crate::client::holder;
-use crate::client::transfer::Pieces;
+use crate::client::transfer::{Pieces, patient, silent};
 use crate::config::Environment;
 
 pub struct S3Side {
     store: AmazonS3,
     bucket: String,
     key: Path,
+    timeout: Duration,
 }
 
 impl S3Side {
@@ -80,7 +81,7 @@ impl S3Side {
         let store = builder.build().map_err(|error| {
             Failure::usage(format!("the bucket {bucket} cannot be used: {error}"), "check the --s3 flags")
         })?;
-        Ok(S3Side { store, bucket: bucket.to_owned(), key })
+        Ok(S3Side { store, bucket: bucket.to_owned(), key, timeout })
     }
 
     fn lock_key(&self) -> Path {
@@ -88,11 +89,18 @@ impl S3Side {
     }
 
     async fn lock_there(&self) -> anyhow::Result<Option<bytes::Bytes>> {
-        match self.store.get(&self.lock_key()).await {
-            Ok(found) => Ok(Some(found.bytes().await.map_err(|error| failure("lock", &self.place(), &error))?)),
+        let key = self.lock_key();
+        let read = async { self.store.get(&key).await?.bytes().await };
+        match self.within(read).await? {
+            Ok(found) => Ok(Some(found)),
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failure("lock", &self.place(), &error).into()),
         }
+    }
+
+    /// An answer that may not take too long.
+    async fn within<T>(&self, answer: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::time::timeout(self.timeout, answer).await.map_err(|_| silent(&self.place(), self.timeout))
     }
 }
 
@@ -104,8 +112,8 @@ impl Side for S3Side {
     fn lock<'a>(&'a mut self, info: &'a Value) -> Doing<'a, Locking> {
         Box::pin(async {
             let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-            let written = self.store.put_opts(&self.lock_key(), info.to_string().into(), options).await;
-            match written {
+            let key = self.lock_key();
+            match self.within(self.store.put_opts(&key, info.to_string().into(), options)).await? {
                 Ok(_) => Ok(Locking::Locked),
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
                     let kept = self.lock_there().await?.unwrap_or_default();
@@ -127,7 +135,7 @@ impl Side for S3Side {
             if !is_ours(&kept, info) {
                 return Ok(());
             }
-            let gone = self.store.delete(&self.lock_key()).await;
+            let gone = self.within(self.store.delete(&self.lock_key())).await?;
             Ok(gone.map_err(|error| failure("unlock", &self.place(), &error))?)
         })
     }
@@ -137,9 +145,11 @@ impl Source for S3Side {
     fn open(&mut self) -> Doing<'_, Pieces> {
         Box::pin(async {
             let place = self.place();
-            let found = self.store.get(&self.key).await.map_err(|error| failure("read", &place, &error))?;
-            let pieces = found.into_stream();
-            Ok(pieces.map_err(move |error| anyhow::Error::new(failure("read", &place, &error))).boxed())
+            let found = self.within(self.store.get(&self.key)).await?;
+            let found = found.map_err(|error| failure("read", &place, &error))?;
+            let from = place.clone();
+            let pieces = found.into_stream().map_err(move |error| failure("read", &place, &error).into());
+            Ok(patient(pieces.boxed(), from, self.timeout))
         })
     }
 }
@@ -156,5 +166,9 @@ fn failure(doing: &str, place: &str, error: &Error) -> Failure {
         Exit::Denied => "the credentials may not do that".to_owned(),
         _ => crate::cli::output::plain(&error.to_string()),
     };
-    Failure::new(exit, format!("failed to {doing} {place}: {said}"), "check bucket, key, credentials and --s3-endpoint")
+    let hint = match exit {
+        Exit::Denied => "check the credentials; --no-source-lock copies what may only be read",
+        _ => "check bucket, key, credentials and --s3-endpoint",
+    };
+    Failure::new(exit, format!("failed to {doing} {place}: {said}"), hint)
 }

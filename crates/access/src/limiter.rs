@@ -5,19 +5,19 @@ use std::time::Instant;
 
 /// A bucket that fills with `rate` tokens per second and holds as many.
 #[derive(Debug)]
-pub(super) struct Limiter {
+pub(crate) struct Limiter {
     rate: f64,
     bucket: Mutex<(Instant, f64)>,
 }
 
 impl Limiter {
-    pub(super) fn new(rate: u32) -> Limiter {
+    pub(crate) fn new(rate: u32) -> Limiter {
         let rate = f64::from(rate);
         Limiter { rate, bucket: Mutex::new((Instant::now(), rate)) }
     }
 
     /// Whether one more may pass now.
-    pub(super) fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         self.take_at(Instant::now())
     }
 

@@ -1,0 +1,136 @@
+//! What one client may take: every limit answers with the name of its setting, and nothing is stored.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use testbed::eventually;
+
+use crate::server::{PATIENCE, Server, Start, answer, status};
+use crate::states::{a_state, info, user};
+
+const PATH: &str = "/state/team-a/app";
+
+/// A state of at least this many bytes.
+fn a_state_of(bytes: usize) -> String {
+    format!("{{\"version\": 4, \"filler\": \"{}\"}}", "x".repeat(bytes))
+}
+
+#[tokio::test]
+async fn a_token_and_a_lock_info_may_be_so_long_and_no_longer() {
+    let server = Start::new().flag("--access-token-bytes", "200").flag("--states-lock-info-bytes", "1KiB").serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    let (status, text) = answer(server.request("GET", PATH).bearer_auth("x".repeat(201))).await;
+    assert!(status == 401 && text.contains("access.token_bytes"), "{status} {text}");
+    let (status, text) = answer(server.request("GET", PATH).bearer_auth("x".repeat(200))).await;
+    assert!(status == 401 && !text.contains("access.token_bytes"), "{status} {text}");
+    for method in ["LOCK", "UNLOCK"] {
+        let long = info("a").replace("\"apply\"", &format!("\"{}\"", "x".repeat(1000)));
+        let (status, text) = ann.send(method, PATH, long).await;
+        assert!(status == 413 && text.contains("states.lock_info_bytes"), "{status} {text}");
+    }
+    assert_eq!(ann.does("LOCK", PATH, info("a")).await, 200);
+}
+
+/// Begins an upload and sends so much of it.
+fn begin(server: &Server, token: &str, bytes: usize) -> TcpStream {
+    let mut upload = TcpStream::connect(server.address()).expect("a connection");
+    let body = a_state_of(2 << 20);
+    let head = format!(
+        "POST /state/team-a/slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    upload.write_all(head.as_bytes()).expect("sent");
+    upload.write_all(&body.as_bytes()[..bytes]).expect("sent");
+    upload
+}
+
+#[tokio::test]
+async fn large_uploads_have_so_many_places_and_small_ones_need_none() {
+    let start = Start::new().flag("--states-uploads", "1").flag("--metrics-listen", "127.0.0.1:0");
+    let server = start.serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    let slow_and_small: Vec<TcpStream> = (0..8).map(|_| begin(&server, &ann.token, 1000)).collect();
+    assert_eq!(ann.does("POST", PATH, a_state_of(1 << 20)).await, 200, "eight that have sent little take no place");
+    let slow_and_large = begin(&server, &ann.token, 1 << 20);
+    let metrics = server.metrics_url();
+    let uploads = || async {
+        let text = server.client().get(&metrics).send().await?.text().await?;
+        Ok::<_, reqwest::Error>(text.contains("stateward_states_uploads 1\n"))
+    };
+    eventually(PATIENCE, || async { uploads().await.unwrap_or(false) }).await;
+    let refused = server.request("POST", PATH).bearer_auth(&ann.token).body(a_state_of(1 << 20)).send().await;
+    let refused = refused.expect("an answer");
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+    let text = refused.text().await.expect("a text");
+    assert!(text.contains("states.uploads"), "{text}");
+    assert_eq!(ann.does("POST", PATH, a_state(1)).await, 200, "a small one");
+    drop(slow_and_large);
+    eventually(PATIENCE, || async { ann.does("POST", PATH, a_state_of(1 << 20)).await == 200 }).await;
+    drop(slow_and_small);
+}
+
+/// A state that does not compress to nothing.
+fn noise(bytes: usize, seed: u64) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let text: String = std::iter::repeat_with(|| random.alphanumeric()).take(bytes).collect();
+    format!("{{\"version\": 4, \"serial\": {seed}, \"filler\": \"{text}\"}}")
+}
+
+#[tokio::test]
+async fn a_state_takes_so_much_of_its_store_with_its_history() {
+    let server = Start::new().flag("--states-stored-bytes", "400KiB").serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    let (status, text) = ann.send("POST", PATH, noise(1 << 20, 1)).await;
+    assert!(status == 413 && text.contains("states.stored_bytes"), "{status} {text}");
+    assert_eq!(ann.does("GET", PATH, "").await, 404);
+    let mut written = 0;
+    let refused = loop {
+        let (status, text) = ann.send("POST", PATH, noise(100 << 10, written)).await;
+        match status {
+            200 => written += 1,
+            _ => break (status, text),
+        }
+        assert!(written < 20, "two megabytes of noise in 400 KiB");
+    };
+    assert!(refused.0 == 413 && refused.1.contains("states.stored_bytes"), "{refused:?}");
+    assert!(written >= 2, "{written}");
+    assert_eq!(ann.send("GET", PATH, "").await.1, noise(100 << 10, written - 1));
+
+    let (server, token, namespace) = crate::compat::beside_cluster("limits", |start| {
+        start.flag("--states-routes", "*=configmap").flag("--states-cluster-bytes", "1MiB")
+    })
+    .await;
+    let path = format!("/state/{namespace}/app");
+    let (status, text) = answer(server.request("POST", &path).bearer_auth(token).body(noise(3 << 20, 1))).await;
+    assert!(status == 413 && text.contains("states.cluster_bytes"), "{status} {text}");
+}
+
+#[tokio::test]
+async fn one_address_may_present_so_many_unknown_tokens_and_known_ones_are_not_held_up() {
+    let server = Start::new().flag("--access-new-tokens", "20").serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    assert_eq!(ann.does("POST", PATH, a_state(1)).await, 200);
+    let client = server.client();
+    let mut refused = 0;
+    for number in 0..60 {
+        let request = server.request_by(&client, "GET", PATH).bearer_auth(format!("stw_0123456789abcdef_{number}"));
+        let response = request.send().await.expect("an answer");
+        match response.status().as_u16() {
+            401 => {}
+            429 => {
+                assert_eq!(response.headers()["retry-after"], "1");
+                let text = response.text().await.expect("a text");
+                assert!(text.contains("access.new_tokens") && !text.contains("0123456789abcdef"), "{text}");
+                refused += 1;
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(status(server.request_by(&client, "GET", PATH).bearer_auth(&ann.token)).await, 200);
+    }
+    assert!(refused > 0, "sixty at once were all looked at");
+    // The rate comes back.
+    let one_more = || status(server.request_by(&client, "GET", PATH).bearer_auth("stw_0123456789abcdef_more"));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    eventually(PATIENCE, || async { one_more().await == 401 }).await;
+}
