@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use testbed::{AUDIENCE, Cluster, Scope, rule, subject};
+use testbed::{AUDIENCE, Cluster, Delegator, Kubeconfig, Scope, rule, subject};
 
 use crate::backend::EVERYTHING;
 use crate::original::{LOCK, Original, annotations};
@@ -19,21 +19,23 @@ pub(crate) const NEW: &str = "{\n  \"version\": 4,\n  \"serial\": 8\n}\n";
 
 /// A server beside the shared cluster, a token of somebody who may do everything to states in a fresh namespace.
 pub(crate) async fn beside_cluster(prefix: &str, set: impl FnOnce(Start) -> Start) -> (Server, String, String) {
-    let cluster = Cluster::shared().await;
-    let delegator = cluster.service_account_with_auth_delegator().await;
-    let (namespace, name) = {
-        let mut parts = delegator.username.rsplit(':');
-        let name = parts.next().expect("a name").to_owned();
-        (parts.next().expect("a namespace").to_owned(), name)
-    };
-    let objects = rule(EVERYTHING, &[""], &["configmaps", "secrets"]);
-    let leases = rule(EVERYTHING, &["coordination.k8s.io"], &["leases"]);
-    cluster.grant(Scope::Cluster, &[subject::service_account(&namespace, &name)], &[objects, leases]).await;
-    let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--access-audiences", AUDIENCE);
+    let start = Start::new().cluster(&server_account().await).tls().flag("--access-audiences", AUDIENCE);
     let server = set(start).serve();
+    let cluster = Cluster::shared().await;
     let namespace = cluster.namespace(prefix).await;
     let token = somebody(cluster, &namespace, "full", EVERYTHING).await;
     (server, token, namespace)
+}
+
+/// An identity for a server that keeps states in the shared cluster.
+pub(crate) async fn server_account() -> Kubeconfig {
+    let cluster = Cluster::shared().await;
+    let Delegator { username, namespace, kubeconfig } = cluster.service_account_with_auth_delegator().await;
+    let name = username.rsplit(':').next().expect("a name");
+    let objects = rule(EVERYTHING, &[""], &["configmaps", "secrets"]);
+    let leases = rule(EVERYTHING, &["coordination.k8s.io"], &["leases"]);
+    cluster.grant(Scope::Cluster, &[subject::service_account(&namespace, name)], &[objects, leases]).await;
+    kubeconfig
 }
 
 pub(crate) async fn somebody(cluster: &Cluster, namespace: &str, name: &str, verbs: &[&str]) -> String {
