@@ -459,7 +459,7 @@ mod tests {
         accepted(&[begin.clone(), at(10, 15, Read, Value(Some(START)))], NO_EXPIRY);
         accepted(&[begin.clone(), at(10, 15, Read, Value(Some(3)))], NO_EXPIRY);
         let late = [at(10, 15, Read, Value(Some(START))), at(20, 25, write(4), Done), at(30, 35, Read, Value(Some(3)))];
-        accepted(&[&[begin.clone()], &late[..]].concat(), NO_EXPIRY);
+        accepted(&[std::slice::from_ref(&begin), &late[..]].concat(), NO_EXPIRY);
         let twice = [at(40, 45, write(5), Done), at(50, 55, Read, Value(Some(3)))];
         rejected(&[&[begin], &late[..], &twice[..]].concat(), NO_EXPIRY);
         let held = [at(0, 5, Lock(7), Done), lost(6, write(3)), at(10, 15, Read, Value(Some(3)))];
