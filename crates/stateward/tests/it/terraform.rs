@@ -73,9 +73,7 @@ impl Workspace {
         let ended = || applying.borrow_mut().try_wait().is_ok_and(|status| status.is_some());
         testbed::eventually(PATIENCE, || async { begun.exists() || ended() }).await;
         let applying = applying.into_inner();
-        if !begun.exists() {
-            panic!("{}", text(&applying.wait_with_output().unwrap()));
-        }
+        assert!(begun.exists(), "{}", text(&applying.wait_with_output().unwrap()));
         (applying, gate)
     }
 
