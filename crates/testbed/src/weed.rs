@@ -151,7 +151,7 @@ impl Weed {
             .args(["server", "-dir=data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3"])
             .args([format!("-master.port={master}"), format!("-volume.port={volume}")])
             .args([format!("-filer.port={filer}"), format!("-s3.port={s3}")])
-            .args(["-s3.config=s3.json", "-master.volumeSizeLimitMB=64", "-volume.max=100"])
+            .args(["-s3.config=s3.json", "-master.volumeSizeLimitMB=64", "-volume.max=2000"])
             // Two more services have fixed ports otherwise.
             .args(["-s3.port.iceberg=0", "-s3.port.lance=0"]);
         let mut process = Process::spawn("weed", &mut command, &self.directory.join("log"))?;
