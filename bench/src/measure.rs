@@ -5,19 +5,43 @@
 
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
+use crate::states::{Peer, Programs};
+
 /// What a benchmark measures with.
-#[derive(Debug)]
 pub(crate) struct Bench {
     rounds: u32,
     slice: Duration,
     directory: PathBuf,
     runtime: Runtime,
+    pub(crate) effort: Effort,
+    /// Other HTTP state backends that take part.
+    pub(crate) peers: Vec<Peer>,
+    /// The programs that states are kept in.
+    pub(crate) programs: Programs,
+    counted: AtomicU32,
+}
+
+/// How much is done where it takes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    Quick,
+    Full,
+}
+
+impl Effort {
+    pub(crate) fn of<T>(self, quick: T, full: T) -> T {
+        match self {
+            Effort::Quick => quick,
+            Effort::Full => full,
+        }
+    }
 }
 
 /// Two sides and how far apart they may be.
@@ -43,9 +67,15 @@ pub(crate) struct Comparison {
 }
 
 impl Bench {
-    pub(crate) fn new(rounds: u32, slice: Duration, directory: PathBuf) -> Result<Bench> {
+    pub(crate) fn new(rounds: u32, slice: Duration, directory: PathBuf, effort: Effort) -> Result<Bench> {
         let runtime = Runtime::new().context("failed to start the runtime")?;
-        Ok(Bench { rounds, slice, directory, runtime })
+        let (peers, programs, counted) = (Vec::new(), Programs::default(), AtomicU32::new(0));
+        Ok(Bench { rounds, slice, directory, runtime, effort, peers, programs, counted })
+    }
+
+    /// A number that nobody else of this run has, for names.
+    pub(crate) fn count(&self) -> u32 {
+        self.counted.fetch_add(1, Relaxed)
     }
 
     /// A path for the files of one side.
@@ -138,10 +168,6 @@ impl Comparison {
         self.ratios().fold((f64::INFINITY, 0.0), |(low, high), ratio| (ratio.min(low), ratio.max(high)))
     }
 
-    pub(crate) fn is_within_limit(&self) -> bool {
-        self.ratio() >= self.question.limit.at_least
-    }
-
     fn ratios(&self) -> impl Iterator<Item = f64> + '_ {
         self.rounds.iter().map(|(ours, theirs)| ours / theirs)
     }
@@ -149,7 +175,7 @@ impl Comparison {
 
 /// The one in the middle; of two the lower, so that it is one that was seen. Of nothing it is not a number, which is
 /// within no limit.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
@@ -164,24 +190,28 @@ mod tests {
         Comparison { question, rounds: rounds.to_vec() }
     }
 
+    fn is_beyond(comparison: &Comparison) -> bool {
+        crate::report::Row::of_rates(comparison).is_beyond_its_limit()
+    }
+
     #[test]
     fn the_median_of_the_rounds_decides_and_not_their_extremes() {
         let noisy = comparison(0.5, &[(60.0, 100.0), (1.0, 100.0), (6.0, 10.0), (600.0, 10.0), (300.0, 500.0)]);
         assert!((noisy.ratio() - 0.6).abs() < 1e-9, "{noisy:?}");
         assert_eq!(noisy.spread(), (0.01, 60.0));
-        assert!(noisy.is_within_limit());
-        assert!(!comparison(0.7, &noisy.rounds).is_within_limit());
+        assert!(!is_beyond(&noisy));
+        assert!(is_beyond(&comparison(0.7, &noisy.rounds)));
     }
 
     #[test]
     fn no_rounds_are_within_no_limit() {
-        assert!(!comparison(0.0, &[]).is_within_limit());
+        assert!(is_beyond(&comparison(0.0, &[])));
     }
 
     #[test]
     fn sides_take_turns_after_a_round_that_does_not_count() {
         let directory = tempfile::tempdir().unwrap();
-        let bench = Bench::new(3, Duration::ZERO, directory.path().to_owned()).unwrap();
+        let bench = Bench::new(3, Duration::ZERO, directory.path().to_owned(), Effort::Quick).unwrap();
         let turns = std::cell::RefCell::new(String::new());
         let side = |name| {
             let turns = &turns;
@@ -199,7 +229,7 @@ mod tests {
     #[test]
     fn a_failing_operation_fails_the_measurement() {
         let directory = tempfile::tempdir().unwrap();
-        let bench = Bench::new(1, Duration::from_millis(5), directory.path().to_owned()).unwrap();
+        let bench = Bench::new(1, Duration::from_millis(5), directory.path().to_owned(), Effort::Quick).unwrap();
         assert!(bench.alone(|| anyhow::bail!("no")).is_err());
         assert!(bench.together(4, &(), |()| async { anyhow::bail!("no") }).is_err());
         assert!(bench.together(4, &(), |()| async { Ok(()) }).unwrap() > 0.0);

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::benchmarks::Benchmark;
-use crate::measure::Comparison;
+use crate::measure::{Comparison, median};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -17,64 +17,193 @@ pub(crate) enum Format {
     Json,
 }
 
-/// One comparison as it is shown. Rates are operations per second.
+/// One comparison as it is shown, or one side alone.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
-    benchmark: &'static str,
-    ours: &'static str,
-    ours_per_second: f64,
-    against: &'static str,
-    against_per_second: f64,
-    ratio: f64,
-    lowest_ratio: f64,
-    highest_ratio: f64,
-    at_least: f64,
-    why: &'static str,
-    pub(crate) ok: bool,
+    ours: Side,
+    against: Option<Side>,
+    ratio: Option<Ratio>,
+    bound: Option<Bound>,
+}
+
+/// One side of a comparison: what it is, and every figure that was taken of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Side {
+    name: String,
+    figures: Vec<Figure>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) enum Figure {
+    PerSecond(f64),
+    MegabytesPerSecond(f64),
+    MedianMilliseconds(f64),
+    P99Milliseconds(f64),
+    CpuSeconds(f64),
+    PeakMegabytes(f64),
+    StoredMegabytes(f64),
+}
+
+/// Ours divided by the other, or a figure that has a bound of its own.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Ratio {
+    of: &'static str,
+    value: f64,
+    lowest: f64,
+    highest: f64,
+}
+
+/// How far a ratio may go.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Bound {
+    pub(crate) side: Within,
+    pub(crate) means: Means,
+    pub(crate) why: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) enum Within {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Means {
+    /// Only a real change for the worse breaks it: the run fails.
+    Limit,
+    /// What is wanted on a machine of its own: marked when missed.
+    Goal,
 }
 
 impl Row {
-    pub(crate) fn new(benchmark: &'static str, comparison: &Comparison) -> Row {
+    pub(crate) fn of_rates(comparison: &Comparison) -> Row {
         let question = &comparison.question;
-        let (lowest_ratio, highest_ratio) = comparison.spread();
+        let side = |name: &str, rate| Side::new(name, vec![Figure::PerSecond(rate)]);
+        let (lowest, highest) = comparison.spread();
+        let within = Within::AtLeast(question.limit.at_least);
         Row {
-            benchmark,
-            ours: question.ours,
-            ours_per_second: comparison.ours(),
-            against: question.against,
-            against_per_second: comparison.theirs(),
-            ratio: comparison.ratio(),
-            lowest_ratio,
-            highest_ratio,
-            at_least: question.limit.at_least,
-            why: question.limit.why,
-            ok: comparison.is_within_limit(),
+            ours: side(question.ours, comparison.ours()),
+            against: Some(side(question.against, comparison.theirs())),
+            ratio: Some(Ratio { of: "rate", value: comparison.ratio(), lowest, highest }),
+            bound: Some(Bound { side: within, means: Means::Limit, why: question.limit.why }),
         }
     }
 
-    fn cells(&self) -> [String; 8] {
+    /// A row that only tells.
+    pub(crate) fn new(ours: Side) -> Row {
+        Row { ours, against: None, ratio: None, bound: None }
+    }
+
+    #[must_use]
+    pub(crate) fn against(self, side: Side) -> Row {
+        Row { against: Some(side), ..self }
+    }
+
+    /// The median of these ratios is what counts.
+    #[must_use]
+    pub(crate) fn ratios(self, of: &'static str, ratios: &[f64]) -> Row {
+        let (lowest, highest) =
+            ratios.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
+        Row { ratio: Some(Ratio { of, value: median(ratios.iter().copied()), lowest, highest }), ..self }
+    }
+
+    /// A value that is known better than the median of a few ratios.
+    #[must_use]
+    pub(crate) fn ratio(self, of: &'static str, value: f64, ratios: &[f64]) -> Row {
+        let mut row = self.ratios(of, ratios);
+        if let Some(ratio) = &mut row.ratio {
+            ratio.value = value;
+        }
+        row
+    }
+
+    #[must_use]
+    pub(crate) fn goal(self, side: Within, why: &'static str) -> Row {
+        Row { bound: Some(Bound { side, means: Means::Goal, why }), ..self }
+    }
+
+    pub(crate) fn is_beyond_its_limit(&self) -> bool {
+        !self.is_within() && self.bound.is_some_and(|bound| bound.means == Means::Limit)
+    }
+
+    fn is_within(&self) -> bool {
+        match (self.ratio, self.bound) {
+            (Some(ratio), Some(bound)) => match bound.side {
+                Within::AtLeast(least) => ratio.value >= least,
+                Within::AtMost(most) => ratio.value <= most,
+            },
+            _ => true,
+        }
+    }
+
+    fn cells(&self, benchmark: &str) -> [String; COLUMNS] {
+        let ratio = |text: fn(&Ratio) -> String| self.ratio.as_ref().map(text).unwrap_or_default();
+        let verdict = match self.bound {
+            None => "",
+            Some(_) if self.is_within() => "yes",
+            Some(Bound { means: Means::Limit, .. }) => "NO",
+            Some(Bound { means: Means::Goal, .. }) => "MISSED",
+        };
+        let bound = self.bound.map(|bound| match bound.side {
+            Within::AtLeast(least) => format!(">= {least}"),
+            Within::AtMost(most) => format!("<= {most}"),
+        });
         [
-            self.benchmark.to_owned(),
-            format!("{}: {:.0}/s", self.ours, self.ours_per_second),
-            format!("{}: {:.0}/s", self.against, self.against_per_second),
-            short(self.ratio),
-            format!("{}..{}", short(self.lowest_ratio), short(self.highest_ratio)),
-            format!(">= {}", self.at_least),
-            if self.ok { "yes" } else { "NO" }.to_owned(),
-            if self.ok { String::new() } else { self.why.to_owned() },
+            benchmark.to_owned(),
+            self.ours.to_string(),
+            self.against.as_ref().map(Side::to_string).unwrap_or_default(),
+            ratio(|ratio| ratio.of.to_owned()),
+            ratio(|ratio| short(ratio.value)),
+            ratio(|ratio| format!("{}..{}", short(ratio.lowest), short(ratio.highest))),
+            bound.unwrap_or_default(),
+            verdict.to_owned(),
+            self.bound.filter(|_| !self.is_within()).map(|bound| bound.why.to_owned()).unwrap_or_default(),
         ]
     }
 }
 
-pub(crate) fn show(format: Format, rows: &[Row]) -> Result<()> {
+impl Side {
+    pub(crate) fn new(name: impl Into<String>, figures: Vec<Figure>) -> Side {
+        Side { name: name.into(), figures }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures: Vec<String> = self.figures.iter().map(Figure::to_string).collect();
+        write!(formatter, "{}: {}", self.name, figures.join(", "))
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Figure::PerSecond(rate) if *rate < 10.0 => write!(formatter, "{rate:.1}/s"),
+            Figure::PerSecond(rate) => write!(formatter, "{rate:.0}/s"),
+            Figure::MegabytesPerSecond(rate) => write!(formatter, "{rate:.0} MB/s"),
+            Figure::MedianMilliseconds(time) => write!(formatter, "p50 {} ms", short(*time)),
+            Figure::P99Milliseconds(time) => write!(formatter, "p99 {} ms", short(*time)),
+            Figure::CpuSeconds(time) => write!(formatter, "CPU {time:.2} s"),
+            Figure::PeakMegabytes(size) => write!(formatter, "peak {size:.0} MB"),
+            Figure::StoredMegabytes(size) => write!(formatter, "stored {} MB", short(*size)),
+        }
+    }
+}
+
+pub(crate) fn show(format: Format, rows: &[(&str, Row)]) -> Result<()> {
     print(&match format {
         Format::Table => table(rows),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(rows)?),
     })
 }
 
+/// Says what a row of the table will say, as soon as it is known.
+pub(crate) fn tell(benchmark: &str, row: &Row) {
+    talk(format_args!("{}", row.cells(benchmark).join("  ").trim_end()));
+}
+
 pub(crate) fn list(benchmarks: &[&Benchmark]) -> Result<()> {
-    let lines = benchmarks.iter().map(|benchmark| format!("{:<15} {}\n", benchmark.name, benchmark.about));
+    let lines = benchmarks.iter().map(|benchmark| format!("{:<22} {}\n", benchmark.name, benchmark.about));
     print(&lines.collect::<String>())
 }
 
@@ -90,11 +219,14 @@ fn print(text: &str) -> Result<()> {
     Ok(stdout.flush()?)
 }
 
-fn table(rows: &[Row]) -> String {
-    let header = ["BENCHMARK", "OURS", "AGAINST", "RATIO", "SPREAD", "LIMIT", "OK", ""].map(str::to_owned);
-    let lines: Vec<[String; 8]> = std::iter::once(header).chain(rows.iter().map(Row::cells)).collect();
+const COLUMNS: usize = 9;
+
+fn table(rows: &[(&str, Row)]) -> String {
+    let header = ["BENCHMARK", "OURS", "AGAINST", "RATIO OF", "RATIO", "SPREAD", "LIMIT", "OK", ""].map(str::to_owned);
+    let lines: Vec<[String; COLUMNS]> =
+        std::iter::once(header).chain(rows.iter().map(|(benchmark, row)| row.cells(benchmark))).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..8).map(width).collect();
+    let widths: Vec<usize> = (0..COLUMNS).map(width).collect();
     let mut text = String::new();
     for line in &lines {
         let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
@@ -120,18 +252,33 @@ mod tests {
     use super::*;
     use crate::measure::{Limit, Question};
 
+    fn rates(at_least: f64) -> Row {
+        let question = Question { ours: "a", against: "b", limit: Limit { at_least, why: "the reason" } };
+        Row::of_rates(&Comparison { question, rounds: vec![(50.0, 100.0)] })
+    }
+
     #[test]
     fn a_ratio_beyond_its_limit_says_no_and_why_there_is_a_limit() {
-        let row = |at_least| {
-            let limit = Limit { at_least, why: "the reason" };
-            let question = Question { ours: "a", against: "b", limit };
-            Row::new("x", &Comparison { question, rounds: vec![(50.0, 100.0)] })
-        };
-        let shown = table(&[row(0.4), row(0.6)]);
+        let shown = table(&[("x", rates(0.4)), ("x", rates(0.6))]);
         let lines: Vec<&str> = shown.lines().collect();
-        assert_eq!(lines[0], "BENCHMARK  OURS     AGAINST   RATIO  SPREAD      LIMIT   OK");
-        assert_eq!(lines[1], "x          a: 50/s  b: 100/s  0.50   0.50..0.50  >= 0.4  yes");
-        assert_eq!(lines[2], "x          a: 50/s  b: 100/s  0.50   0.50..0.50  >= 0.6  NO   the reason");
+        assert_eq!(lines[0], "BENCHMARK  OURS     AGAINST   RATIO OF  RATIO  SPREAD      LIMIT   OK");
+        assert_eq!(lines[1], "x          a: 50/s  b: 100/s  rate      0.50   0.50..0.50  >= 0.4  yes");
+        assert_eq!(lines[2], "x          a: 50/s  b: 100/s  rate      0.50   0.50..0.50  >= 0.6  NO   the reason");
+        assert!(!rates(0.4).is_beyond_its_limit() && rates(0.6).is_beyond_its_limit());
+    }
+
+    #[test]
+    fn a_missed_goal_is_marked_and_fails_nothing() {
+        let side = |time| Side::new("s", vec![Figure::PerSecond(1.25), Figure::MedianMilliseconds(time)]);
+        let row = |most| {
+            let row = Row::new(side(30.0)).against(side(20.0));
+            row.ratios("p50", &[1.4, 1.5, 1.6]).goal(Within::AtMost(most), "because")
+        };
+        let cells = row(1.3).cells("x");
+        assert_eq!(cells[1], "s: 1.2/s, p50 30.0 ms");
+        assert_eq!(cells[4..], ["1.50", "1.40..1.60", "<= 1.3", "MISSED", "because"]);
+        assert_eq!(row(1.5).cells("x")[7..], ["yes", ""]);
+        assert!(!row(1.3).is_beyond_its_limit());
     }
 
     #[test]

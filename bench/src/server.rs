@@ -22,18 +22,31 @@ pub(crate) enum Transport {
 
 /// A running server; killed when dropped. No Debug: it holds a token.
 pub(crate) struct Server {
-    _process: Process,
+    process: Process,
     pub(crate) url: String,
     pub(crate) client: Client,
-    /// The first token, which may do everything.
-    pub(crate) token: String,
+    /// The first token, which may do everything; a server beside a cluster makes none.
+    pub(crate) token: Option<String>,
 }
 
 impl Server {
     /// Starts a server on the fresh directory `data` and waits until it says where it is.
     pub(crate) fn start(program: &Path, data: &Path, transport: Transport) -> Result<Server> {
+        Server::start_with(program, data, transport, &[], &[])
+    }
+
+    /// The same with more settings.
+    pub(crate) fn start_with(
+        program: &Path,
+        data: &Path,
+        transport: Transport,
+        flags: &[(&str, String)],
+        variables: &[(&str, String)],
+    ) -> Result<Server> {
         let mut command = Command::new(program);
-        command.env_clear().args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        command.args(flags.iter().flat_map(|(name, value)| [*name, value]));
         if transport == Transport::Tls {
             command.arg("--tls-self-signed");
         }
@@ -50,8 +63,12 @@ impl Server {
                 builder.tls_certs_only([Certificate::from_pem(&pem)?])
             }
         };
-        let token = std::fs::read_to_string(data.join("first-token")).context("failed to read the first token")?;
-        Ok(Server { _process: process, url, client: builder.build()?, token: token.trim().to_owned() })
+        let token = std::fs::read_to_string(data.join("first-token")).ok().map(|token| token.trim().to_owned());
+        Ok(Server { process, url, client: builder.build()?, token })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
     }
 }
 

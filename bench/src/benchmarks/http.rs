@@ -42,7 +42,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Comparison>> {
     let start = |name, transport| Server::start(&program, &bench.path(name), transport);
     let (plain, tls) = (start("http-plain", Transport::Plain)?, start("http-tls", Transport::Tls)?);
     let open = |server: &Server| ask(bench, &Target::new(server, "/healthz", None));
-    let token = |server: &Server| ask(bench, &Target::new(server, "/api/v1/tokens", Some(&server.token)));
+    let token = |server: &Server| ask(bench, &Target::new(server, "/api/v1/tokens", server.token.as_deref()));
     Ok(vec![
         bench.compare(TOKEN_PLAIN, || token(&plain), || open(&plain))?,
         bench.compare(TOKEN_TLS, || token(&tls), || open(&tls))?,

@@ -29,7 +29,7 @@ pub use kubeconfig::Kubeconfig;
 pub use manifests::{wait_for, wait_until_gone};
 pub use static_tokens::{STATIC_TOKEN_GROUP, StaticTokenUser};
 
-use control_plane::ControlPlane;
+use control_plane::{ControlPlane, Disk};
 
 /// A control plane. A private one ends when it is dropped, the shared one with the test process.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Cluster {
     /// The cluster of this test process, started by the first test that asks. Tests keep apart by fresh namespaces and
     /// names; whoever stops or restarts a part takes [`Cluster::own`].
     pub async fn shared() -> &'static Cluster {
-        static SHARED: LazyLock<Result<Cluster, String>> = LazyLock::new(Cluster::start);
+        static SHARED: LazyLock<Result<Cluster, String>> = LazyLock::new(|| Cluster::start(Disk::Unsynced));
         match blocking(|| SHARED.as_ref()).await {
             Ok(cluster) => cluster,
             Err(error) => panic!("failed to start the shared cluster: {error}"),
@@ -51,11 +51,21 @@ impl Cluster {
 
     /// A private cluster, about 400 MB of memory.
     pub async fn own() -> Cluster {
-        blocking(Cluster::start).await.unwrap_or_else(|error| panic!("failed to start a private cluster: {error}"))
+        Cluster::private(Disk::Unsynced).await
     }
 
-    fn start() -> Result<Cluster, String> {
-        let plane = ControlPlane::start().map_err(|error| format!("{error:#}"))?;
+    /// A private cluster whose etcd waits for the disk as one in production does: for whoever measures.
+    pub async fn synced() -> Cluster {
+        Cluster::private(Disk::Synced).await
+    }
+
+    async fn private(disk: Disk) -> Cluster {
+        let started = blocking(move || Cluster::start(disk)).await;
+        started.unwrap_or_else(|error| panic!("failed to start a private cluster: {error}"))
+    }
+
+    fn start(disk: Disk) -> Result<Cluster, String> {
+        let plane = ControlPlane::start(disk).map_err(|error| format!("{error:#}"))?;
         Ok(Cluster { plane: Arc::new(plane), static_tokens: static_tokens::Pool::default() })
     }
 
