@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use testbed::eventually;
+use testbed::{AUDIENCE, Cluster, Direction, Toxiproxy, eventually};
 
 use crate::server::{PATIENCE, Server, Start, answer, status};
 use crate::states::{a_state, info, user};
@@ -133,4 +133,27 @@ async fn one_address_may_present_so_many_unknown_tokens_and_known_ones_are_not_h
     let one_more = || status(server.request_by(&client, "GET", PATH).bearer_auth("stw_0123456789abcdef_more"));
     tokio::time::sleep(Duration::from_millis(100)).await;
     eventually(PATIENCE, || async { one_more().await == 401 }).await;
+}
+
+#[tokio::test]
+async fn so_many_tokens_are_reviewed_at_once_and_more_are_refused() {
+    let cluster = Cluster::shared().await;
+    let toxiproxy = Toxiproxy::start().expect("toxiproxy");
+    let way = toxiproxy.proxy(cluster.url().trim_start_matches("https://")).await.expect("a proxy");
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let kubeconfig = delegator.kubeconfig.clone().with_server(&format!("https://{}", way.address));
+    let start = Start::new().cluster(&kubeconfig).flag("--access-audiences", AUDIENCE).flag("--access-reviews", "2");
+    let server = start.serve();
+    let client = server.client();
+    let present = |number: usize| answer(server.request_by(&client, "GET", PATH).bearer_auth(format!("t{number}")));
+    assert_eq!(present(0).await.0, 401);
+
+    // The API server says nothing for now, so that no review ends before the last of these is there.
+    way.timeout(Direction::Downstream).await.expect("toxiproxy");
+    let answers = futures::future::join_all((1..=6).map(present)).await;
+    let refused = answers.iter().filter(|(status, text)| *status == 429 && text.contains("access.reviews")).count();
+    let unanswered = answers.iter().filter(|(status, _)| *status == 503).count();
+    assert_eq!((refused, unanswered), (4, 2), "{answers:?}");
+    way.heal().await.expect("toxiproxy");
+    eventually(PATIENCE, || async { present(7).await.0 == 401 }).await;
 }
