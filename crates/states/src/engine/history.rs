@@ -15,8 +15,9 @@ use crate::Error;
 use crate::failpoints::Step;
 use crate::head::{Body, Head, Page, Upload, Version};
 
-/// More than this many versions in a head, and the older half of them goes into a page.
-const RECENT: usize = 16;
+/// More than this many versions in a head, and all but the newest few of them go into a page. Every LOCK and UNLOCK reads and
+/// writes them all: the fewer the better, but a page costs three writes and a place in the head itself.
+const RECENT: usize = 12;
 
 /// What was made for a head that cannot keep what is current as an old version; the head does not name it yet.
 pub(super) enum Room {
@@ -70,7 +71,8 @@ impl State {
             return Ok(());
         }
         let settled = head.recent.iter().rev().take_while(|version| is_settled(&head, version)).count();
-        let count = settled.min(head.recent.len().div_ceil(2));
+        let held = head.recent.len();
+        let count = settled.min(held.div_ceil(2).max(held.saturating_sub(RECENT / 2)));
         if count == 0 { Ok(()) } else { self.put_away(&head.recent[head.recent.len() - count..]).await }
     }
 
