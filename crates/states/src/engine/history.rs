@@ -58,7 +58,7 @@ impl State {
         versions.into_iter().find(|version| version.number == number).ok_or(Error::NoVersion)
     }
 
-    async fn page(&self, page: &Page) -> Result<Vec<Version>, Error> {
+    pub(super) async fn page(&self, page: &Page) -> Result<Vec<Version>, Error> {
         let bytes = Reader::new(self.clone(), page.extent).range(0, page.extent.length).await?;
         manifest::read(&bytes, "a page of old versions")
     }
@@ -128,7 +128,7 @@ impl State {
     }
 
     /// Puts the bytes of a version that stand in the head into chunks.
-    async fn spill(&self, upload: Upload, version: Version) -> Result<Room, Error> {
+    pub(super) async fn spill(&self, upload: Upload, version: Version) -> Result<Room, Error> {
         let (bytes, packing, parts) = match &version.body {
             Body::Inline { segments, bytes, sealed } => {
                 let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
@@ -178,7 +178,7 @@ impl State {
         current.is_none_or(|version| !self.is_to_spill(version)) && bytes <= self.store.limits().inline_history_most
     }
 
-    async fn put_page(&self, upload: Upload, versions: &[Version]) -> Result<Page, Error> {
+    pub(super) async fn put_page(&self, upload: Upload, versions: &[Version]) -> Result<Page, Error> {
         let (Some(newest), Some(oldest)) = (versions.first(), versions.last()) else {
             return Err(Error::Internal("a page without versions".to_owned()));
         };
@@ -187,7 +187,8 @@ impl State {
         let extent = writer.finish().await?;
         Step::PagePut.hit();
         let stored = versions.iter().filter_map(|version| version.body.extent()).map(|extent| extent.length).sum();
-        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, stored, extent })
+        let clear = versions.iter().any(|version| !version.is_sealed());
+        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, stored, extent, clear })
     }
 
     /// Lets go of versions in the head that are beyond the settings.

@@ -15,6 +15,7 @@ mod manifest;
 mod outputs;
 mod read;
 mod rebuild;
+mod reseal;
 mod restore;
 mod rollback;
 mod seal;
