@@ -152,6 +152,9 @@ pub struct Page {
     #[serde(default)]
     pub stored: u64,
     pub extent: Extent,
+    /// Whether it lists versions that are not sealed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clear: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -242,6 +245,13 @@ impl Head {
 impl Default for Head {
     fn default() -> Head {
         Head::new()
+    }
+}
+
+impl Page {
+    /// Whether it, or what it lists, is not encrypted at rest.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.clear || !self.extent.sealed
     }
 }
 

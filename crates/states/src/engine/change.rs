@@ -41,7 +41,11 @@ impl State {
             if begun.elapsed() > LONGEST {
                 break;
             }
-            let (mut head, expected) = match self.found().await {
+            let found = match self.glimpsed() {
+                Some(glimpsed) => Ok(glimpsed),
+                None => self.found().await,
+            };
+            let (mut head, expected) = match found {
                 Ok(found) => found,
                 // An outcome is still to be found out: a while without an answer, or with a refusal, is no reason to give
                 // up, and no reason to say that nothing was done.

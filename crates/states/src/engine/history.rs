@@ -15,8 +15,9 @@ use crate::Error;
 use crate::failpoints::Step;
 use crate::head::{Body, Head, Page, Upload, Version};
 
-/// More than this many versions in a head, and the older half of them goes into a page.
-const RECENT: usize = 16;
+/// More than this many versions in a head, and all but the newest few of them go into a page. Every LOCK and UNLOCK reads and
+/// writes them all: the fewer the better, but a page costs three writes and a place in the head itself.
+const RECENT: usize = 12;
 
 /// What was made for a head that cannot keep what is current as an old version; the head does not name it yet.
 pub(super) enum Room {
@@ -57,7 +58,7 @@ impl State {
         versions.into_iter().find(|version| version.number == number).ok_or(Error::NoVersion)
     }
 
-    async fn page(&self, page: &Page) -> Result<Vec<Version>, Error> {
+    pub(super) async fn page(&self, page: &Page) -> Result<Vec<Version>, Error> {
         let bytes = Reader::new(self.clone(), page.extent).range(0, page.extent.length).await?;
         manifest::read(&bytes, "a page of old versions")
     }
@@ -70,7 +71,8 @@ impl State {
             return Ok(());
         }
         let settled = head.recent.iter().rev().take_while(|version| is_settled(&head, version)).count();
-        let count = settled.min(head.recent.len().div_ceil(2));
+        let held = head.recent.len();
+        let count = settled.min(held.div_ceil(2).max(held.saturating_sub(RECENT / 2)));
         if count == 0 { Ok(()) } else { self.put_away(&head.recent[head.recent.len() - count..]).await }
     }
 
@@ -126,7 +128,7 @@ impl State {
     }
 
     /// Puts the bytes of a version that stand in the head into chunks.
-    async fn spill(&self, upload: Upload, version: Version) -> Result<Room, Error> {
+    pub(super) async fn spill(&self, upload: Upload, version: Version) -> Result<Room, Error> {
         let (bytes, packing, parts) = match &version.body {
             Body::Inline { segments, bytes, sealed } => {
                 let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
@@ -176,7 +178,7 @@ impl State {
         current.is_none_or(|version| !self.is_to_spill(version)) && bytes <= self.store.limits().inline_history_most
     }
 
-    async fn put_page(&self, upload: Upload, versions: &[Version]) -> Result<Page, Error> {
+    pub(super) async fn put_page(&self, upload: Upload, versions: &[Version]) -> Result<Page, Error> {
         let (Some(newest), Some(oldest)) = (versions.first(), versions.last()) else {
             return Err(Error::Internal("a page without versions".to_owned()));
         };
@@ -185,7 +187,8 @@ impl State {
         let extent = writer.finish().await?;
         Step::PagePut.hit();
         let stored = versions.iter().filter_map(|version| version.body.extent()).map(|extent| extent.length).sum();
-        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, stored, extent })
+        let clear = versions.iter().any(|version| !version.is_sealed());
+        Ok(Page { newest: newest.number, oldest: oldest.number, newest_at: newest.at, stored, extent, clear })
     }
 
     /// Lets go of versions in the head that are beyond the settings.

@@ -65,14 +65,14 @@ impl State {
         .await
     }
 
-    /// Whether this UNLOCK would break somebody's lock.
+    /// Whether this UNLOCK, which comes next, would break somebody's lock.
     pub async fn needs_force(&self, id: Option<&str>, user: &str) -> Result<bool, Error> {
         Ok(self.would_end(id, user).await?.0)
     }
 
     /// Whether this UNLOCK would break somebody's lock, and since when the lock is held that it would end.
     pub(crate) async fn would_end(&self, id: Option<&str>, user: &str) -> Result<(bool, Option<Timestamp>), Error> {
-        let Some(head) = self.head().await? else { return Ok((false, None)) };
+        let Some(head) = self.look().await? else { return Ok((false, None)) };
         let decision = self.decide(&head, Wish::Unlock(id), user, Timestamp::now());
         let taken = head.lock.as_ref().map(|lock| lock.taken);
         let ends = matches!(decision, Decision::Force | Decision::Release);

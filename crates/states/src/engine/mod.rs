@@ -15,6 +15,7 @@ mod manifest;
 mod outputs;
 mod read;
 mod rebuild;
+mod reseal;
 mod restore;
 mod rollback;
 mod seal;
@@ -171,8 +172,8 @@ impl States {
     /// One state, in a store that does not follow from its namespace.
     pub fn in_store(&self, store: Arc<dyn Store>, key: Key) -> State {
         let Inner { settings, upkeep, .. } = &*self.0;
-        let (settings, upkeep, seen_key) = (settings.clone(), upkeep.clone(), Arc::default());
-        State { store, key, settings, upkeep, owners: Owners::ToldApart, seen_key }
+        let (settings, upkeep, owners) = (settings.clone(), upkeep.clone(), Owners::ToldApart);
+        State { store, key, settings, upkeep, owners, seen_key: Arc::default(), glimpse: Arc::default() }
     }
 
     /// Every store once.
@@ -198,6 +199,8 @@ pub struct State {
     owners: Owners,
     /// The key that the head had when it was read last.
     seen_key: Arc<Mutex<Option<StateKey>>>,
+    /// A head that was looked at for the sake of a change which is still to come.
+    glimpse: Arc<Mutex<Option<(Head, Expect)>>>,
 }
 
 impl State {
@@ -218,6 +221,20 @@ impl State {
     /// What the head says now.
     pub async fn head(&self) -> Result<Option<Head>, Error> {
         Ok(self.store.read_head(&self.key).await?.map(|found| self.seen(found.head)))
+    }
+
+    /// What the head says now, for somebody who is about to change it: the change begins with this head in place of
+    /// reading it once more. Should it be another by then, the swap fails and the change reads it anew.
+    pub async fn look(&self) -> Result<Option<Head>, Error> {
+        let (head, expected) = self.found().await?;
+        let there = (expected != Expect::Nothing).then(|| head.clone());
+        *self.glimpse.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, expected));
+        Ok(there)
+    }
+
+    /// What [`State::look`] saw, once.
+    fn glimpsed(&self) -> Option<(Head, Expect)> {
+        self.glimpse.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     async fn found(&self) -> Result<(Head, Expect), Error> {

@@ -113,7 +113,7 @@ impl State {
             }
         };
         Step::SmallerPut.hit();
-        if !self.exchange(version, &body, upload).await? {
+        if !self.exchange(version, &body).await? {
             self.give_up(upload.id).await;
         }
         Ok(())
@@ -168,14 +168,15 @@ impl State {
     }
 
     /// Lets the head name the new body, if the version still is what was read. The old chunks linger for their readers.
-    async fn exchange(&self, version: &Version, body: &Body, upload: Upload) -> Result<bool, Error> {
-        let deadline = after(self.settings.times.linger);
+    pub(super) async fn exchange(&self, version: &Version, body: &Body) -> Result<bool, Error> {
+        let (deadline, upload) = (after(self.settings.times.linger), body.upload());
         self.change(|head| {
-            let named = head.uploads.iter().any(|named| named.id == upload.id);
-            let found = head.recent.iter_mut().find(|found| *found == version);
+            // The sweeper takes an upload out of the head before it takes the chunks.
+            let named = upload.is_none_or(|id| head.uploads.iter().any(|named| named.id == id));
+            let found = head.current.iter_mut().chain(&mut head.recent).find(|found| *found == version);
             let (Some(found), true) = (found, named) else { return Ok(Verdict::Keep(false)) };
             let old = std::mem::replace(&mut found.body, body.clone());
-            head.uploads.retain(|named| named.id != upload.id);
+            head.uploads.retain(|named| Some(named.id) != upload);
             head.uploads.extend(old.upload().map(|id| Upload { id, deadline }));
             Ok(Verdict::Swap(true))
         })

@@ -65,12 +65,13 @@ impl State {
         if let Some(head) = self.head().await? {
             self.rewrap(&head).await?;
         }
+        self.seal_clear().await?;
         self.shrink().await?;
         self.tidy().await
     }
 
     /// Whether there is something to do, as the head says.
     pub(super) fn needs_upkeep(&self, head: &Head, now: Timestamp) -> bool {
-        super::shrink::is_due(head, self.settings.versions) || self.needs_tidying(head, now)
+        super::shrink::is_due(head, self.settings.versions) || self.needs_tidying(head, now) || self.has_clear(head)
     }
 }

@@ -138,7 +138,7 @@ fn key(uri: &Uri) -> Option<Key> {
 
 async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Request) -> Result<Response, Problem> {
     // What DELETE left is nothing to the original, unless somebody has locked it since.
-    let head = state.head().await.map_err(problem)?;
+    let head = state.look().await.map_err(problem)?;
     let head = head.filter(|head| head.deleted.is_none() || head.lock.is_some());
     let user = caller.identity().user.clone();
     let done = match request.method().as_str() {

@@ -262,7 +262,7 @@ fn lock_id(pairs: Pairs) -> Option<String> {
 
 /// As in Kubernetes, making something new is another permission than changing what is there.
 async fn change_verb(state: &State) -> Result<&'static str, Problem> {
-    Ok(if state.head().await.map_err(problem)?.is_some() { "update" } else { "create" })
+    Ok(if state.look().await.map_err(problem)?.is_some() { "update" } else { "create" })
 }
 
 /// An act on the resource that the store keeps its states in.

@@ -145,20 +145,24 @@ pub enum StoreError {
     Refused(String),
 }
 
-/// Reads the JSON of a head.
+/// Reads the JSON of a head. Its format is looked at by itself only when the whole cannot be read: heads hold some tens
+/// of kilobytes, and every request reads one.
 pub(crate) fn parse_head(text: &[u8]) -> Result<Head, StoreError> {
     #[derive(serde::Deserialize)]
     struct Format {
         format: u32,
     }
-    let damaged = |error: serde_json::Error| StoreError::Damaged(format!("a head: {error}"));
-    let Format { format } = serde_json::from_slice(text).map_err(damaged)?;
-    if format > crate::head::FORMAT {
-        return Err(StoreError::Damaged(format!(
-            "a head of format {format}, which a newer version of this program made"
-        )));
+    let parsed = serde_json::from_slice::<Head>(text);
+    let format = match &parsed {
+        Ok(head) => Some(head.format),
+        Err(_) => serde_json::from_slice::<Format>(text).ok().map(|known| known.format),
+    };
+    match format.filter(|format| *format > crate::head::FORMAT) {
+        Some(format) => {
+            Err(StoreError::Damaged(format!("a head of format {format}, which a newer version of this program made")))
+        }
+        None => parsed.map_err(|error| StoreError::Damaged(format!("a head: {error}"))),
     }
-    serde_json::from_slice(text).map_err(damaged)
 }
 
 pub(crate) fn head_text(head: &Head) -> Result<Vec<u8>, StoreError> {

@@ -192,7 +192,7 @@ async fn old_versions_can_be_read_until_they_are_too_many() {
         }
         assert!(matches!(state.version(1).await, Err(Error::NoVersion)));
         let head = state.head().await.unwrap().unwrap();
-        assert!(head.recent.len() <= 16 && !head.pages.is_empty(), "{} {}", head.recent.len(), head.pages.len());
+        assert!(head.recent.len() <= 12 && !head.pages.is_empty(), "{} {}", head.recent.len(), head.pages.len());
     })
     .await;
 }

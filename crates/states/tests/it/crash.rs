@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use states::failpoints::Step;
-use states::{Settings, States};
+use states::{Sealing, Settings, States};
 use testbed::Process;
 use testbed::process::{crashed_at, scratch};
 
 use crate::places::{Place, big_state, fresh, no_time, read, settings, write};
+use crate::sealed::{key_file_in, sealing};
 
 const CHILD: &str = "STATES_CRASH_CHILD";
+const KEY: &str = "STATES_CRASH_KEY";
 
 /// How many versions are kept, and how many the child writes: enough to fill a page of old ones and to drop it.
 const KEPT: usize = 20;
@@ -32,8 +34,8 @@ fn body(place: &Place, number: u64) -> Vec<u8> {
     big_state(number, size)
 }
 
-fn hasty() -> Settings {
-    Settings { times: no_time(), versions: KEPT, ..settings() }
+fn hasty(sealing: Sealing) -> Settings {
+    Settings { times: no_time(), versions: KEPT, sealing, ..settings() }
 }
 
 /// What the child does; a plain test otherwise, which has nothing to do.
@@ -42,12 +44,15 @@ async fn child_that_writes_until_it_dies() {
     let Ok(description) = std::env::var(CHILD) else { return };
     failpoint::arm_from(&std::env::var("STATES_CRASH_AT").unwrap()).unwrap();
     let place = Place::open(&description).await;
-    let states = place.states(hasty());
+    let states = place.states(hasty(Sealing::default()));
     let state = states.at(place.key("crashed"));
     for number in 2..=WRITES {
         write(&state, &body(&place, number), None, "ann").await.unwrap();
         states.sweep().await;
     }
+    // From now on everything is to be sealed, and what is there too.
+    let key = std::env::var(KEY).unwrap();
+    place.states(hasty(sealing(key.as_ref()))).sweep().await;
 }
 
 #[tokio::test]
@@ -90,7 +95,8 @@ async fn crash_everywhere(kind: &str) {
 
 async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
     let place = Place::open(description).await;
-    let states = place.states(hasty());
+    let key = key_file_in(&scratch("keys").unwrap());
+    let states = place.states(hasty(Sealing { key: None, ..sealing(&key) }));
     let state = states.at(place.key("crashed"));
     let body = |number| body(&place, number);
     write(&state, &body(1), None, "ann").await.unwrap();
@@ -100,6 +106,7 @@ async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
     command
         .args(["--exact", "--nocapture", "crash::child_that_writes_until_it_dies"])
         .env(CHILD, description)
+        .env(KEY, &key)
         .env("STATES_CRASH_AT", format!("{}=crash:{passes}", step.name()));
     let mut child = Process::spawn("a writer", &mut command, &log).unwrap();
     let status = child.wait(Duration::from_mins(2)).unwrap();
@@ -135,6 +142,7 @@ async fn swept_clean(states: &States, place: &Place) {
     assert_eq!(head.uploads, []);
     let versions = state.versions().await.unwrap();
     let mut named: BTreeSet<uuid::Uuid> = head.pages.iter().map(|page| page.extent.upload).collect();
+    named.extend(head.seal.iter().map(|key| key.copy));
     for version in &versions {
         if let states::head::Body::Chunks { extent, .. } = &version.body {
             named.insert(extent.upload);

@@ -13,13 +13,13 @@ use crate::places::{Place, big_state, collect, no_time, on_every_large_store, re
 
 const CANARY: &str = "canary-4711-must-not-be-readable";
 
-fn key_file_in(directory: &Path) -> PathBuf {
+pub(crate) fn key_file_in(directory: &Path) -> PathBuf {
     let path = directory.join("states.key");
     key_file::create(&path).unwrap();
     path
 }
 
-fn sealing(path: &Path) -> Sealing {
+pub(crate) fn sealing(path: &Path) -> Sealing {
     let key = Key::file(path, Sharing::Private);
     let keyring = Keyring::new([("states".to_owned(), key)], keys::Settings::default()).unwrap();
     Sealing { keyring: Some(keyring), key: Some("states".to_owned()) }
@@ -243,6 +243,56 @@ async fn sealing_begins_and_ends_with_the_next_write() {
                 assert!(collect(state.open(version).await.unwrap()).await == body(number, size), "{number}");
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_written_before_sealing_was_switched_on_is_sealed_in_the_background() {
+    on_every_large_store(|place| async move {
+        let path = key_file_in(&scratch("keys").unwrap());
+        let clear = Settings { times: no_time(), ..settings() };
+        let sizes = sizes(&place);
+        let count = testbed::scale().of(16, 30);
+        // Each state has all sizes in its history, so that small and large ones are in the head and in pages.
+        let body = |number: u64| body(number, sizes[usize::try_from(number % 3).unwrap()]);
+        let state = place.state_with("before", clear);
+        for number in 1..=count {
+            write(&state, &body(number), None, "ann").await.unwrap();
+            if number % 7 == 0 {
+                state.upkeep().await.unwrap();
+            }
+        }
+        let head = state.head().await.unwrap().unwrap();
+        assert!(!head.pages.is_empty(), "{} in the head", head.recent.len());
+        let states = place.states(sealed_settings(&path));
+        // One more, so that a head has both; then what is in the clear lets go of its chunks in the first sweep.
+        write(&states.at(place.key("before")), &body(count + 1), None, "ann").await.unwrap();
+        states.sweep().await;
+        states.sweep().await;
+        let state = states.at(place.key("before"));
+        let versions = state.versions().await.unwrap();
+        assert_eq!(versions.len() as u64, count + 1);
+        let head = state.head().await.unwrap().unwrap();
+        let mut kept: Vec<uuid::Uuid> = head.pages.iter().map(|page| page.extent.upload).collect();
+        kept.extend(head.seal.iter().map(|key| key.copy));
+        for version in versions {
+            let number = version.number;
+            if let Body::Chunks { extent, .. } | Body::Spilled { extent, .. } = &version.body {
+                kept.push(extent.upload);
+            }
+            match &version.body {
+                Body::Inline { sealed, .. } => assert!(sealed.is_some(), "{number}"),
+                Body::Chunks { extent, .. } | Body::Spilled { extent, .. } => assert!(extent.sealed, "{number}"),
+                Body::File { .. } => panic!("version {number} is in the clear"),
+            }
+            assert!(collect(state.open(version).await.unwrap()).await == body(number), "{number}");
+        }
+        let stored = stored_bytes(&place, &state).await;
+        assert!(!holds(&stored, CANARY) && stored.len() > 100);
+        let clear = place.uploads_before(Timestamp::MAX).await.len();
+        assert_eq!(clear, kept.len(), "clear chunks are still there");
+        assert!(matches!(read_error(&place.state("before")).await, Error::Key(_)));
     })
     .await;
 }
