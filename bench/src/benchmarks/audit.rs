@@ -1,5 +1,5 @@
-//! Acts that must be on disk before their answer. The log syncs its file and then writes its head to the database, so
-//! that the floor of one commit is both of these done by hand, and the floor of many is a sync for each line.
+//! Acts that must be on disk before their answer. The floor of one commit is a line written and synced by hand, with the
+//! commit in a database that a log without a head that follows would need; the floor of many is a sync for each line.
 
 use std::fs::File;
 use std::io::Write as _;

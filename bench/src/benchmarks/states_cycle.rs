@@ -2,8 +2,8 @@
 //!
 //! Ours is a real server over TLS, each client with a connection and a state of its own. The floor is the same sequence
 //! of bare store operations: three read-modify-writes and a read (see `floors`). What we add to it is the way through
-//! the server, and for each change two lines in the audit log and their heads in the database, on disk before the
-//! answer: with one client those syncs stand one after another, with many they are shared.
+//! the server, and for each change two lines in the audit log, on disk by one sync before the answer: with one client
+//! it comes after the store's own, with many it is shared.
 
 use std::sync::Arc;
 use std::time::Duration;

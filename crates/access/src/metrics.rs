@@ -66,7 +66,7 @@ impl Collector for AuditCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let stats = self.0.stats();
         let counters: [(&str, &str, &AtomicU64); 5] = [
-            ("audit_lines", "Lines of the audit log that are on disk", &stats.lines),
+            ("audit_lines", "Lines written to the audit log", &stats.lines),
             ("audit_syncs", "Times the audit log was synced to disk", &stats.syncs),
             ("audit_commits", "Entries that were on disk before their answer", &stats.commits),
             ("audit_lost", "Decisions that could not be written", &stats.lost),

@@ -181,14 +181,11 @@ impl TokenStore {
 
     /// The identity behind a token; `None` when there is none (any more).
     pub(crate) async fn find(&self, token: &str) -> Result<Option<Identity>, TokenError> {
-        let Some(id) = id_of(token).map(str::to_owned) else { return Ok(None) };
+        let Some(id) = id_of(token) else { return Ok(None) };
         let presented = hash_of(token);
-        let row = self.db.read(move |tx| {
-            let sql = format!("SELECT {COLUMNS}, hash FROM access_tokens WHERE id = $1");
-            let Some(row) = tx.query_opt(&sql, params![id.as_str()])? else { return Ok(None) };
-            Ok::<_, TokenError>(Some((record_of(&row)?, row.get::<Vec<u8>>(COLUMN_COUNT)?)))
-        });
-        let Some((record, kept)) = row.await? else { return Ok(None) };
+        let sql = format!("SELECT {COLUMNS}, hash FROM access_tokens WHERE id = $1");
+        let Some(row) = self.db.look_up(&sql, params![id]).await? else { return Ok(None) };
+        let (record, kept) = (record_of(&row)?, row.get::<Vec<u8>>(COLUMN_COUNT)?);
         let matches = bool::from(kept.ct_eq(&presented));
         let expired = record.expires_at.is_some_and(|end| end <= Timestamp::now());
         if !matches || expired {

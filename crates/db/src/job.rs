@@ -16,6 +16,8 @@ pub(crate) enum Mode {
     Read,
     /// A write that leaves the row of its operation.
     Write(OperationId, Keep),
+    /// A write that leaves nothing by which a lost answer could be resolved: whoever asked for it reads back.
+    Swap,
     /// A write of this crate's own that may safely be repeated after it took place; sees what others committed
     /// in the meantime.
     Bare,

@@ -107,16 +107,7 @@ impl<'a> Tx<'a> {
         if self.failure.is_some() {
             return Err(Error::Aborted);
         }
-        let word = first_word(sql);
-        if RESERVED.iter().any(|reserved| word.eq_ignore_ascii_case(reserved)) {
-            let reason = format!("{} is not for transactions' closures", word.to_ascii_uppercase());
-            return self.note(Err(Fault::last(Error::Sql { reason })));
-        }
-        if let Some(index) = params.iter().position(|value| matches!(value, Value::Text(text) if text.contains('\0'))) {
-            let reason = format!("the text of ${} holds a NUL byte", index + 1);
-            return self.note(Err(Fault::last(Error::Sql { reason })));
-        }
-        Ok(())
+        check(sql, params).or_else(|error| self.note(Err(Fault::last(error))))
     }
 
     fn note<T>(&mut self, done: Result<T, Fault>) -> Result<T, Error> {
@@ -130,6 +121,19 @@ impl<'a> Tx<'a> {
 impl fmt::Debug for Tx<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Tx").field("engine", &self.engine()).field("failure", &self.failure).finish()
+    }
+}
+
+/// Refuses statements that would take the transaction out of this crate's hands, and texts that PostgreSQL cannot hold.
+pub(crate) fn check(sql: &str, params: &[Value]) -> Result<(), Error> {
+    let word = first_word(sql);
+    if RESERVED.iter().any(|reserved| word.eq_ignore_ascii_case(reserved)) {
+        let reason = format!("{} is not for transactions' closures", word.to_ascii_uppercase());
+        return Err(Error::Sql { reason });
+    }
+    match params.iter().position(|value| matches!(value, Value::Text(text) if text.contains('\0'))) {
+        Some(index) => Err(Error::Sql { reason: format!("the text of ${} holds a NUL byte", index + 1) }),
+        None => Ok(()),
     }
 }
 

@@ -7,10 +7,12 @@ failpoint::steps! {
         MidWrite = "audit.mid_write",
         /// The group is in the page cache only; made to fail, it stands for a failing `fdatasync`.
         AfterWriteBeforeSync = "audit.after_write_before_sync",
-        /// The group is on disk, the database does not know it yet.
+        /// The group is on disk, nobody was told.
+        AfterSyncBeforeAck = "audit.after_sync_before_ack",
+        /// Lines are on disk and acknowledged, the database does not know them yet.
         AfterSyncBeforeHead = "audit.after_sync_before_head",
-        /// Everything is recorded, nobody was told.
-        AfterHeadBeforeAck = "audit.after_head_before_ack",
+        /// The database knows them.
+        AfterHead = "audit.after_head",
         /// The `rotate` line is on disk, the file still has its old name.
         RotateBeforeRename = "audit.rotate_before_rename",
         /// There is no `audit.log`.

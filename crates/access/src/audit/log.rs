@@ -1,10 +1,12 @@
 //! The file being written: appending groups, taking back what failed, reserving space, rotating, expiring.
 //!
-//! [`Log`] is owned by the one writer and all of it blocks. What it promises: a line is either whole and synced, or
-//! cut off again; `head` only ever names such a line. It knows neither callers nor the database.
+//! [`Log`] is owned by the one writer and all of it blocks. Lines are written first ([`Log::write`]), where the end of
+//! the process does not lose them, and synced later ([`Log::sync`]), where a power cut does not either. What it promises:
+//! a line that was kept is in the file or will be again; `head` only ever names a line that is synced. It knows neither
+//! callers nor the database.
 //!
 //! **After a failed `fdatasync`** the kernel may have dropped the pages and marked them clean, so nothing written since
-//! the last good sync is trusted: the file is cut back to that point and opened anew, and what follows is written
+//! the last good sync is trusted: the file is cut back to that point and opened anew, and what is to be kept is written
 //! again from memory. What lies before that point was synced by an earlier call and is not touched.
 
 use std::fs::{self, File};
@@ -35,6 +37,12 @@ pub(super) struct Log {
     /// The end of the last line that is synced.
     good: u64,
     head: Head,
+    /// Lines that are written and not synced yet.
+    pending: Vec<u8>,
+    /// How much of them stays when the sync fails.
+    kept: Kept,
+    /// The newest line, synced or not.
+    newest: Head,
     /// The number and time of the current file's first line.
     begin: Option<(u64, Timestamp)>,
     older: Vec<Rotated>,
@@ -44,6 +52,13 @@ pub(super) struct Log {
     chores_after: Option<Instant>,
     /// When files are looked at for expiry again; none is at once.
     expiry_after: Option<Instant>,
+}
+
+/// A place among the pending lines.
+#[derive(Clone, Copy)]
+struct Kept {
+    bytes: usize,
+    head: Head,
 }
 
 /// What is known of the blocks behind the end of the file.
@@ -91,6 +106,9 @@ impl Log {
             file,
             good,
             head,
+            pending: Vec::new(),
+            kept: Kept { bytes: 0, head },
+            newest: head,
             begin,
             older,
             space,
@@ -108,10 +126,28 @@ impl Log {
         self.head
     }
 
+    /// The newest line that is written, on disk or not.
+    pub(super) fn newest(&self) -> Head {
+        self.newest
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    fn end(&self) -> u64 {
+        self.good + self.pending.len() as u64
+    }
+
     /// Makes sure that these entries, `spare` bytes and the answers to `intents` intents will find space on the disk.
-    pub(super) fn reserve(&mut self, entries: &[Entry], spare: usize, intents: usize) -> io::Result<()> {
+    pub(super) fn reserve<'a>(
+        &mut self,
+        entries: impl ExactSizeIterator<Item = &'a Entry>,
+        spare: usize,
+        intents: usize,
+    ) -> io::Result<()> {
         let Space::Until(owned) = self.space else { return Ok(()) };
-        let rest = self.good + (spare + intents * MAX_LINE) as u64 + OWN_LINES;
+        let rest = self.end() + (spare + intents * MAX_LINE) as u64 + OWN_LINES;
         if rest + (entries.len() * MAX_LINE) as u64 <= owned {
             return Ok(());
         }
@@ -127,7 +163,7 @@ impl Log {
     }
 
     fn allocate(&mut self, end: u64) -> io::Result<()> {
-        self.space = match fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.good, end - self.good) {
+        self.space = match fallocate(&self.file, FallocateFlags::KEEP_SIZE, self.end(), end - self.end()) {
             Ok(()) => Space::Until(end),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 tracing::warn!("the file system of the audit log cannot reserve space");
@@ -138,54 +174,96 @@ impl Log {
         Ok(())
     }
 
-    /// Writes and syncs these entries as one group. On an error none of them is in the file.
-    pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
+    /// Writes these entries as one group, `kept` first and `taken` after them: a sync that fails takes `taken` back and
+    /// keeps `kept`. On an error of this call none of them is in the file.
+    pub(super) fn write(&mut self, kept: &[Entry], taken: &[Entry]) -> io::Result<()> {
         if self.state == State::Broken {
             self.repair()?;
         }
-        let mut buffer = Vec::with_capacity(entries.len() * 512);
-        let mut head = self.head;
-        for entry in entries {
-            let body = entry.body(head.n + 1)?;
-            head = Head { n: head.n + 1, mac: line::seal(&self.key, head.mac, &body, &mut buffer) };
-        }
-        if let Err(error) = self.write(&buffer) {
+        let mut buffer = Vec::with_capacity((kept.len() + taken.len()) * 512);
+        let mut newest = self.newest;
+        let mut seal = |entries: &[Entry], newest: &mut Head| {
+            for entry in entries {
+                let body = entry.body(newest.n + 1)?;
+                *newest = Head { n: newest.n + 1, mac: line::seal(&self.key, newest.mac, &body, &mut buffer) };
+            }
+            io::Result::Ok(buffer.len())
+        };
+        let bytes = self.pending.len() + seal(kept, &mut newest)?;
+        let keep = Kept { bytes, head: newest };
+        seal(taken, &mut newest)?;
+        if let Err(error) = self.put(&buffer) {
             self.state = State::Broken;
-            // At once, so that no half line stays where a reader sees it. If this fails too, the next append repeats it.
+            // At once, so that no half line stays where a reader sees it. If this fails too, the next write repeats it.
             let _ = self.repair();
             return Err(error);
         }
-        if let (None, Some(entry)) = (self.begin, entries.first()) {
-            self.begin = Some((self.head.n + 1, entry.time()));
+        if let (None, Some(entry)) = (self.begin, kept.iter().chain(taken).next()) {
+            self.begin = Some((self.newest.n + 1, entry.time()));
         }
-        self.good += buffer.len() as u64;
-        self.head = head;
-        self.stats.lines.fetch_add(entries.len() as u64, Relaxed);
+        self.pending.extend_from_slice(&buffer);
+        (self.kept, self.newest) = (keep, newest);
+        self.stats.lines.fetch_add((kept.len() + taken.len()) as u64, Relaxed);
         Ok(())
     }
 
-    fn write(&self, buffer: &[u8]) -> io::Result<()> {
+    fn put(&self, buffer: &[u8]) -> io::Result<()> {
         #[cfg(feature = "testing")]
         {
-            self.file.write_all_at(&buffer[..buffer.len() / 2], self.good)?;
+            self.file.write_all_at(&buffer[..buffer.len() / 2], self.end())?;
             Step::MidWrite.check()?;
         }
-        self.file.write_all_at(buffer, self.good)?;
-        Step::AfterWriteBeforeSync.check()?;
-        self.stats.syncs.fetch_add(1, Relaxed);
-        self.file.sync_data()
+        self.file.write_all_at(buffer, self.end())
     }
 
-    /// Cuts the file back to its last synced line and opens it anew; see the head of this module.
+    /// Puts all that is written on disk. On an error, what the last [`Log::write`] did not keep is not in the file.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        let synced = Step::AfterWriteBeforeSync.check().and_then(|()| {
+            self.stats.syncs.fetch_add(1, Relaxed);
+            self.file.sync_data()
+        });
+        if let Err(error) = synced {
+            self.state = State::Broken;
+            let Kept { bytes, head } = self.kept;
+            self.pending.truncate(bytes);
+            self.newest = head;
+            if self.end() == 0 {
+                self.begin = None;
+            }
+            // At once, as above.
+            let _ = self.repair();
+            return Err(error);
+        }
+        self.all_synced();
+        Ok(())
+    }
+
+    fn all_synced(&mut self) {
+        self.good = self.end();
+        self.pending.clear();
+        self.head = self.newest;
+        self.kept = Kept { bytes: 0, head: self.newest };
+    }
+
+    /// Writes and syncs. On an error none of these entries is in the file.
+    pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
+        self.write(&[], entries)?;
+        self.sync()
+    }
+
+    /// Cuts the file back to its last synced line, opens it anew and writes what was to be kept; see the head of this
+    /// module.
     fn repair(&mut self) -> io::Result<()> {
         let file = open(&self.directory.join(CURRENT))?;
         if file.metadata()?.len() < self.good {
             return Err(io::Error::other("audit.log is shorter than what was written to it"));
         }
         file.set_len(self.good)?;
+        file.write_all_at(&self.pending, self.good)?;
         file.sync_all()?;
         sync_directory(&self.directory)?;
         self.file = file;
+        self.all_synced();
         if let Space::Until(owned) = &mut self.space {
             // Cutting also gave back the blocks behind the end.
             *owned = self.good;
@@ -218,7 +296,7 @@ impl Log {
 
     fn is_full(&self) -> bool {
         let Some((_, since)) = self.begin else { return false };
-        self.good >= self.limits.rotate_bytes || elapsed(since) >= self.limits.rotate_after
+        self.end() >= self.limits.rotate_bytes || elapsed(since) >= self.limits.rotate_after
     }
 
     fn rotate(&mut self, intents: usize) -> io::Result<()> {
@@ -281,7 +359,7 @@ impl Log {
             }
             let expired = Entry::internal(Kind::Expired).with("through", line.n);
             let expired = [expired.with("mac", Value::Name(line.mac.to_string()))];
-            self.reserve(&expired, 0, intents)?;
+            self.reserve(expired.iter(), 0, intents)?;
             self.append(&expired)?;
             Step::ExpireBeforeDelete.check()?;
             self.delete_oldest()?;

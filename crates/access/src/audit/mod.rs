@@ -1,11 +1,11 @@
 //! The audit log: who asked for what, what was decided, what was done; numbered, chained, and hard to alter unseen.
 //!
-//! The door is [`Audit`]: [`Audit::record`] for decisions, [`Audit::commit`] for what must be on disk before an answer
-//! goes out; [`verify()`] and [`Tail`] read a log, also while it is written. The log is `audit.log` in a directory of its
+//! The door is [`Audit`]: [`Audit::record`] for decisions, [`Audit::intend`] before something is done, [`Audit::commit`] for
+//! what must be on disk before an answer goes out; [`verify()`] and [`Tail`] read a log, also while it is written. The log is `audit.log` in a directory of its
 //! own (0600), one JSON object per line, each with a code that depends on all lines before it under a key in a file
 //! ([`Key`]). The newest number and code also go to the database ([`MIGRATIONS`]) and, from the server, to a Lease, so
 //! that a cut-off end is found too. What this cannot find: lines forged by somebody who has the key *and* the
-//! database, and the loss of decisions of the last second, which no head names yet.
+//! database, and the loss of lines of the last tenth of a second, which no head names yet.
 //!
 //! It must never hold a secret (see [`Entry`] for how), never acknowledge what is not on disk, and never repair what
 //! a crash cannot have done.
@@ -15,6 +15,7 @@ mod entry;
 mod error;
 mod failpoints;
 mod files;
+mod follow;
 mod heads;
 mod key;
 mod lease;
@@ -28,11 +29,12 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use db::Db;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::timeout;
 
 pub use entry::{Entry, Kind, Outcome, Source, Value, What, Who};
 pub use error::{AuditUnavailable, Error};
@@ -47,8 +49,10 @@ pub use report::{Fault, Finding, Place, Report, Witness};
 pub use tail::Tail;
 pub use verify::verify;
 
+use follow::{Follower, Synced};
+use heads::Advanced;
 use open::Tampering;
-use writer::{Message, Writer};
+use writer::{Message, Wait, Writer};
 
 /// Where the log is and how long it is kept.
 #[derive(Clone, Debug)]
@@ -89,8 +93,20 @@ impl Default for Limits {
 #[derive(Clone, Debug)]
 pub struct Audit {
     messages: mpsc::Sender<Message>,
+    /// Places in the queue.
+    places: Arc<Semaphore>,
     shared: Arc<Shared>,
     instance: Arc<str>,
+}
+
+/// How safe an intent must be before the work begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Written: whatever becomes of this process, the line stays. It is synced together with the act that answers it, so
+    /// that only a power cut while the work goes on can lose it, and then nobody has got an answer.
+    Written,
+    /// On disk: for work in systems that this one cannot look into afterwards, where a trace must survive a power cut too.
+    Durable,
 }
 
 impl Audit {
@@ -113,48 +129,81 @@ impl Audit {
         let shared = Arc::new(Shared::default());
         let stats = Arc::clone(&shared.stats);
         let queue = config.queue.max(1);
-        let (instance, log, first) = blocking(move || {
-            let (log, first) = open::recover(&config, &instance, &stats, head, tampering)?;
-            Ok((instance, log, first))
+        let (instance, log) = blocking(move || {
+            let path = config.directory.join(files::CURRENT);
+            let (mut log, first) = open::recover(&config, &instance, &stats, head, tampering)?;
+            // Only a log that can be written and whose head can be recorded is open.
+            let written = log.reserve(first.iter(), 0, 0).and_then(|()| log.append(&first));
+            written.map_err(|source| Error::Io { action: "write", path, source })?;
+            Ok((instance, log))
         })
         .await?;
-        let (messages, receiver) = mpsc::channel(queue);
-        let id = Arc::from(instance.id.as_str());
-        let writer = Writer::start(Arc::clone(&shared), db, instance, receiver, log, first).await?;
-        tokio::spawn(writer.run());
-        Ok(Audit { messages, shared, instance: id })
+        let head = log.head();
+        if let Advanced::Overtaken = heads::advance(&db, &instance.id, head).await? {
+            let (directory, reason) = (log.directory.clone(), "the database knows a newer line");
+            return Err(Error::Tampered { directory, reason, evidence: Vec::new() });
+        }
+        shared.set_head(head);
+        let (messages, receiver) = mpsc::channel();
+        let (synced, following) = watch::channel(Synced { head, last: false });
+        let (ended, followed) = mpsc::channel();
+        let id = instance.id.clone();
+        let (name, path) = ("audit-writer".to_owned(), log.directory.clone());
+        let follower =
+            Follower { shared: Arc::clone(&shared), db, instance: id.clone(), synced: following, _ended: ended };
+        let writer =
+            Writer { shared: Arc::clone(&shared), _instance: instance, messages: receiver, log, synced, followed };
+        let thread = std::thread::Builder::new().name(name).spawn(move || writer.run());
+        thread.map_err(|source| Error::Io { action: "start a thread for the log in", path, source })?;
+        tokio::spawn(follower.run());
+        Ok(Audit { messages, places: Arc::new(Semaphore::new(queue)), shared, instance: id.into() })
     }
 
-    /// Takes a decision for the log: on disk soon, known to the database within about a second. Waits only while the
-    /// queue is full, and then for two seconds: reads go on without a log. What is lost is counted, and a `gap` line
-    /// will tell.
+    /// Takes a decision for the log: on disk soon, known to the database soon after. Waits only while the queue is full,
+    /// and then for two seconds: reads go on without a log. What is lost is counted, and a `gap` line will tell.
     pub async fn record(&self, entry: Entry) {
-        if self.messages.send_timeout(Message::Record(Box::new(entry)), RECORD_PATIENCE).await.is_err() {
+        let sent = timeout(RECORD_PATIENCE, self.send(writer::What::Entry(Box::new(entry), Wait::Nobody))).await;
+        if !matches!(sent, Ok(Ok(()))) {
             self.shared.lose_one();
         }
     }
 
-    /// Returns when the entry is on disk and its head in the database; one sync and one write serve all that wait.
+    /// Puts on record that something is about to be done, as safely as is asked for.
     ///
-    /// The receipt of an *intent* keeps space for the line of the act that answers it ([`Entry::after`]), so that
+    /// The receipt keeps space for the line of the act that answers it ([`Entry::after`]), so that
     /// the act can be recorded on a disk that has become full: keep it until then. On a file system that cannot
-    /// reserve space this is best effort, as it is for a database on the same full disk.
+    /// reserve space this is best effort.
+    pub async fn intend(&self, entry: Entry, intent: Intent) -> Result<Receipt, AuditUnavailable> {
+        self.answered(entry, if intent == Intent::Written { Wait::Written } else { Wait::Synced }).await
+    }
+
+    /// Returns when the entry and all before it are on disk; one sync serves all that wait. The database knows it soon
+    /// after.
     pub async fn commit(&self, entry: Entry) -> Result<Receipt, AuditUnavailable> {
+        self.answered(entry, Wait::Synced).await
+    }
+
+    async fn answered(&self, entry: Entry, wait: fn(writer::Answer) -> Wait) -> Result<Receipt, AuditUnavailable> {
         let ended = || AuditUnavailable { reason: self.health().err().unwrap_or_else(|| "it has ended".to_owned()) };
         let (answer, result) = oneshot::channel();
-        let sent = self.messages.send(Message::Commit(Box::new(entry), answer)).await;
-        sent.map_err(|_| ended())?;
+        self.send(writer::What::Entry(Box::new(entry), wait(answer))).await.map_err(|()| ended())?;
         result.await.map_err(|_| ended())?
+    }
+
+    /// Waits for a place in the queue. An error means that the log has ended.
+    async fn send(&self, what: writer::What) -> Result<(), ()> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(drop)?;
+        self.messages.send(Message { what, _place: place }).map_err(drop)
     }
 
     /// Whether changes can be recorded, or in a few words why not.
     pub fn health(&self) -> Result<(), String> {
-        self.shared.trouble().map_or(Ok(()), Err)
+        self.shared.trouble().or_else(|| self.shared.head_trouble()).map_or(Ok(()), Err)
     }
 
     /// The newest head that the database has.
     pub fn head(&self) -> Head {
-        *self.shared.head.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.head()
     }
 
     /// The name of this log in the database and in the Lease.
@@ -170,7 +219,7 @@ impl Audit {
     /// Writes what is queued and a `stop` line. Entries that come later are refused.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.messages.send(Message::Close(done)).await.is_ok() {
+        if self.send(writer::What::Close(done)).await.is_ok() {
             let _ = closed.await;
         }
     }
@@ -179,7 +228,7 @@ impl Audit {
 /// How long a decision waits for a place in the queue.
 const RECORD_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Proof that an entry is on disk, and for an intent the space of its answer.
+/// Proof that an entry is on disk, or written as it was asked for; and for an intent the space of its answer.
 #[derive(Debug)]
 #[must_use = "the receipt of an intent keeps the space of its act"]
 pub struct Receipt {
@@ -207,7 +256,7 @@ impl Drop for Reserve {
 /// Counters of the writer.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Lines written and synced.
+    /// Lines written.
     pub lines: AtomicU64,
     /// Calls of `fdatasync`.
     pub syncs: AtomicU64,
@@ -224,7 +273,10 @@ pub struct Stats {
 #[derive(Debug)]
 struct Shared {
     stats: Arc<Stats>,
+    /// What is wrong with the file.
     trouble: Mutex<Option<String>>,
+    /// What is wrong with the head in the database.
+    head_trouble: Mutex<Option<String>>,
     head: Mutex<Head>,
     /// Intents whose act is not written yet.
     outstanding: AtomicUsize,
@@ -237,6 +289,7 @@ impl Default for Shared {
         Shared {
             stats: Arc::default(),
             trouble: Mutex::default(),
+            head_trouble: Mutex::default(),
             head: Mutex::new(Head::NONE),
             outstanding: AtomicUsize::new(0),
             lost: AtomicU64::new(0),

@@ -9,7 +9,7 @@ use http::request::Parts;
 
 use super::{Door, Peer, Problem, RequestId};
 use crate::action::Action;
-use crate::audit::{self, Entry, Outcome, What, Who};
+use crate::audit::{self, Entry, Intent, Outcome, What, Who};
 use crate::authenticate::Certificates;
 use crate::error::Refusal;
 use crate::gate::Presented;
@@ -87,10 +87,19 @@ impl Caller {
         Ok(answer?)
     }
 
-    /// Does a change: decided first, then on record as an intent, then done, then its result on record, and only then
+    /// Does a change: decided first, then on record as an intent, then done, then its result on disk, and only then
     /// answered. If the intent cannot be recorded nothing is done: 503. The work goes on when the caller hangs up, so
     /// that no change is left half done or without its result.
     pub async fn act<T, W>(&self, action: Action, work: W) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, Problem>> + Send + 'static,
+    {
+        self.act_after(Intent::Written, action, work).await
+    }
+
+    /// The same for work that needs another [`Intent`].
+    pub async fn act_after<T, W>(&self, intent: Intent, action: Action, work: W) -> Result<T, Problem>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, Problem>> + Send + 'static,
@@ -103,8 +112,8 @@ impl Caller {
         let id = RequestId::current();
         let task = async move {
             let audit = &caller.door.audit;
-            let intent = Caller::located(Entry::intent(caller.who(), what(&action)), &action);
-            let receipt = audit.commit(intent).await.map_err(|_| {
+            let announced = Caller::located(Entry::intent(caller.who(), what(&action)), &action);
+            let receipt = audit.intend(announced, intent).await.map_err(|_| {
                 Problem::unavailable("the audit log cannot be written, so nothing may be changed; nothing was changed")
             })?;
             let result = work.await;
@@ -117,7 +126,7 @@ impl Caller {
                 return Err(Problem::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "the change was made, but the audit log could not take its result",
-                    "read it back before trying again; the intent is on record",
+                    "read it back before trying again",
                 ));
             }
             result

@@ -8,6 +8,7 @@ mod connect;
 mod faults;
 mod session;
 mod settle;
+mod single;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -116,6 +117,10 @@ impl Postgres {
                             Err(error) => return Some((job, unknown(operation, &error))),
                         }
                         Failure::Lost("the connection was lost during COMMIT".to_owned())
+                    }
+                    // It is for its caller to read back; see `single`, which is how swaps come here.
+                    Mode::Swap => {
+                        return Some((job, End::Failed(Error::UnknownOutcome { operation: OperationId::new() })));
                     }
                     // These look at what is there before they do anything, so that they may be repeated.
                     Mode::Read | Mode::Bare | Mode::Migrate => {

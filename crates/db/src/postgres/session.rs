@@ -30,45 +30,71 @@ impl Session {
     }
 
     pub(crate) fn execute(&self, sql: &str, params: &[Value]) -> Result<u64, Fault> {
-        let statement = self.prepare(sql, params)?;
-        self.wait(self.client.execute_raw(&statement, params.iter().map(Bound)))
+        self.wait(change(&self.client, sql, params))
     }
 
     pub(crate) fn query(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Fault> {
-        let statement = self.prepare(sql, params)?;
-        let params: Vec<Bound<'_>> = params.iter().map(Bound).collect();
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|bound| bound as _).collect();
-        let rows = self.wait(self.client.query(&statement, &params))?;
-        let columns: Arc<[String]> = statement.columns().iter().map(|column| column.name().to_owned()).collect();
-        rows.iter().map(|row| self::row(row, &columns)).collect()
+        self.wait(fetch(&self.client, sql, params))
     }
 
     pub(crate) fn batch(&self, sql: &str) -> Result<(), Fault> {
-        self.wait(self.client.batch_execute(sql))
+        self.wait(async { self.client.batch_execute(sql).await.map_err(Failed::Statement) })
     }
 
-    fn prepare(&self, sql: &str, params: &[Value]) -> Result<Statement, Fault> {
-        let statement = self.wait(self.client.prepare_cached(sql))?;
-        let wanted = statement.params();
-        if wanted.len() != params.len() {
-            let reason = format!("it has {} placeholders but was given {} parameters", wanted.len(), params.len());
-            return Err(Fault::last(Error::Sql { reason }));
-        }
-        for (index, (wanted, value)) in wanted.iter().zip(params).enumerate() {
-            if !fits(value, wanted) {
-                let reason = format!("${} is {} where PostgreSQL expects {wanted}", index + 1, value.kind());
-                return Err(Fault::last(Error::Sql { reason }));
-            }
-        }
-        Ok(statement)
-    }
-
-    fn wait<T>(&self, call: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Fault> {
+    fn wait<T>(&self, call: impl Future<Output = Result<T, Failed>>) -> Result<T, Fault> {
         match self.runtime.block_on(async { timeout(Limits::silence(self.patience), call).await }) {
-            Ok(answer) => answer.map_err(|error| faults::fault(&error)),
+            Ok(answer) => answer.map_err(Failed::fault),
             Err(_) => Err(faults::lost("PostgreSQL does not answer")),
         }
     }
+}
+
+/// Where a statement failed.
+pub(super) enum Failed {
+    /// Before it was sent.
+    Before(Fault),
+    Statement(tokio_postgres::Error),
+}
+
+impl Failed {
+    fn fault(self) -> Fault {
+        match self {
+            Failed::Before(fault) => fault,
+            Failed::Statement(error) => faults::fault(&error),
+        }
+    }
+}
+
+/// How many rows a statement changed.
+pub(super) async fn change(client: &Object, sql: &str, params: &[Value]) -> Result<u64, Failed> {
+    let statement = prepare(client, sql, params).await?;
+    client.execute_raw(&statement, params.iter().map(Bound)).await.map_err(Failed::Statement)
+}
+
+/// The rows of a statement.
+pub(super) async fn fetch(client: &Object, sql: &str, params: &[Value]) -> Result<Vec<Row>, Failed> {
+    let statement = prepare(client, sql, params).await?;
+    let params: Vec<Bound<'_>> = params.iter().map(Bound).collect();
+    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|bound| bound as _).collect();
+    let rows = client.query(&statement, &params).await.map_err(Failed::Statement)?;
+    let columns: Arc<[String]> = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+    rows.iter().map(|row| self::row(row, &columns).map_err(Failed::Before)).collect()
+}
+
+async fn prepare(client: &Object, sql: &str, params: &[Value]) -> Result<Statement, Failed> {
+    let prepared = client.prepare_cached(sql).await;
+    let statement = prepared.map_err(|error| Failed::Before(faults::fault(&error)))?;
+    let wrong = |reason| Err(Failed::Before(Fault::last(Error::Sql { reason })));
+    let wanted = statement.params();
+    if wanted.len() != params.len() {
+        return wrong(format!("it has {} placeholders but was given {} parameters", wanted.len(), params.len()));
+    }
+    for (index, (wanted, value)) in wanted.iter().zip(params).enumerate() {
+        if !fits(value, wanted) {
+            return wrong(format!("${} is {} where PostgreSQL expects {wanted}", index + 1, value.kind()));
+        }
+    }
+    Ok(statement)
 }
 
 fn fits(value: &Value, wanted: &Type) -> bool {

@@ -10,14 +10,15 @@ mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::job::{End, Job, Mode, Verdict};
-use crate::tx::{self, Failure};
-use crate::{Backup, Error, SqliteConfig, Tx};
+use crate::tx::{self, Failure, Fault};
+use crate::{Backup, Error, Row, SqliteConfig, Tx, Value};
 
 /// How many writes wait in line before callers have to wait outside.
 const QUEUE: usize = 1024;
@@ -63,8 +64,9 @@ impl Sqlite {
     pub(crate) async fn submit(&self, mode: Mode, job: Box<dyn Job>) {
         let write = match mode {
             Mode::Read => return self.read(job).await,
-            Mode::Write(operation, keep) => Some((operation, keep)),
-            Mode::Bare | Mode::Migrate => None,
+            Mode::Write(operation, keep) => writer::Write::Operation(operation, keep),
+            Mode::Swap => writer::Write::Swap,
+            Mode::Bare | Mode::Migrate => writer::Write::Own,
         };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(queue) = queue else {
@@ -107,6 +109,28 @@ impl Sqlite {
         });
     }
 
+    /// Rows of one statement, on the caller's own thread: what is found by its key is in memory nearly always.
+    pub(crate) async fn look_up(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
+        let give_up = Instant::now() + self.config.deadline;
+        loop {
+            let permit = timeout(self.config.deadline, self.readers.permits.acquire()).await;
+            let reason = || format!("all {} readers are busy", self.config.readers);
+            let permit = permit.map_err(|_| Error::Unavailable { reason: reason() })?.map_err(|_| Error::Closed)?;
+            let connection = self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = connection.ok_or(Error::Closed)?;
+            let found = statement::query(&connection, sql, params);
+            self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            drop(permit);
+            match found {
+                Ok(rows) => return Ok(rows),
+                Err(Fault { failure: Failure::Conflict | Failure::Lost(_), .. }) if Instant::now() < give_up => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(fault) => return Err(fault.error),
+            }
+        }
+    }
+
     pub(crate) async fn backup(&self, to: &std::path::Path) -> Result<Backup, Error> {
         let config = self.config.clone();
         let to = to.to_owned();
@@ -128,8 +152,8 @@ impl Sqlite {
 }
 
 /// One read on one connection. Only an interrupted recovery of the file can get in its way, hence the repetition.
-fn read_on(connection: &Connection, mut job: Box<dyn Job>, deadline: std::time::Duration) {
-    let give_up = std::time::Instant::now() + deadline;
+fn read_on(connection: &Connection, mut job: Box<dyn Job>, deadline: Duration) {
+    let give_up = Instant::now() + deadline;
     loop {
         if let Err(fault) = statement::batch(connection, "BEGIN") {
             return job.answer(End::Failed(fault.error));
@@ -143,7 +167,7 @@ fn read_on(connection: &Connection, mut job: Box<dyn Job>, deadline: std::time::
         }
         let end = match (verdict, failure) {
             (Verdict::Panicked, _) => End::Failed(Error::Panicked),
-            (_, Some(Failure::Conflict | Failure::Lost(_))) if std::time::Instant::now() < give_up => continue,
+            (_, Some(Failure::Conflict | Failure::Lost(_))) if Instant::now() < give_up => continue,
             (Verdict::Keep, Some(_)) => End::Failed(Error::Aborted),
             _ => End::Finished,
         };

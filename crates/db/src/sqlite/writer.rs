@@ -18,10 +18,28 @@ use crate::{Error, Step, Tx, params};
 /// How many jobs share one COMMIT at most: enough to spread the cost of the sync, few enough to answer soon.
 const GROUP: usize = 64;
 
-/// A job and, unless it is one of this crate's own, its operation.
+/// A job and what it leaves behind.
 pub(super) struct Order {
-    pub(super) write: Option<(OperationId, Keep)>,
+    pub(super) write: Write,
     pub(super) job: Box<dyn Job>,
+}
+
+pub(super) enum Write {
+    /// The row of its operation.
+    Operation(OperationId, Keep),
+    /// Nothing: its caller reads back what became of it.
+    Swap,
+    /// Nothing: it is one of this crate's own, which may be repeated.
+    Own,
+}
+
+impl Write {
+    fn operation(&self) -> Option<&OperationId> {
+        match self {
+            Write::Operation(operation, _) => Some(operation),
+            Write::Swap | Write::Own => None,
+        }
+    }
 }
 
 /// Works until the queue is closed and empty.
@@ -74,7 +92,7 @@ fn commit_together(connection: &Connection, mut group: Vec<Order>, deadline: Dur
         },
         Group::Unknown => {
             for order in group {
-                let operation = order.write.map_or_else(OperationId::new, |(operation, _)| operation);
+                let operation = order.write.operation().cloned().unwrap_or_else(OperationId::new);
                 order.job.answer(End::Failed(Error::UnknownOutcome { operation }));
             }
         }
@@ -89,7 +107,7 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         });
     }
     let mut ends = Vec::with_capacity(group.len());
-    let mut witness = None;
+    let (mut witness, mut swapped) = (None, false);
     for order in group.iter_mut() {
         let done = in_savepoint(connection, order).unwrap_or_else(|fault| Done::undone(End::Failed(fault.error)));
         // A full disk or a failed read makes SQLite roll all of it back by itself.
@@ -101,11 +119,12 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         }
         if done.is_kept {
             // The transaction is whole, so that any operation that was kept speaks for all.
-            witness = order.write.as_ref().map(|(operation, _)| operation.clone()).or(witness);
+            witness = order.write.operation().cloned().or(witness);
+            swapped |= matches!(order.write, Write::Swap);
         }
         ends.push(done.end);
     }
-    let done = if group.iter().any(|order| order.write.is_some()) {
+    let done = if group.iter().any(|order| !matches!(order.write, Write::Own)) {
         commit(connection)
     } else {
         statement::batch(connection, "COMMIT").map_err(|fault| fault.error)
@@ -115,6 +134,10 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         Err(error) => {
             if !connection.is_autocommit() {
                 let _ = connection.execute_batch("ROLLBACK");
+            }
+            // Without a witness nobody can tell; a disk that is full refused before the last page was written.
+            if swapped && witness.is_none() && !matches!(error, Error::Full) {
+                return Group::Unknown;
             }
             settle(connection, witness.as_ref(), ends, error, deadline)
         }
@@ -136,7 +159,7 @@ impl Done {
 /// Runs one job. `Err` when its savepoint itself failed.
 fn in_savepoint(connection: &Connection, order: &mut Order) -> Result<Done, Fault> {
     statement::batch(connection, "SAVEPOINT job")?;
-    if let Some((operation, keep)) = &order.write
+    if let Write::Operation(operation, keep) = &order.write
         && statement::execute(connection, INSERT, params![operation.as_str(), now(), keep.state()])? == 0
     {
         statement::batch(connection, "RELEASE job")?;

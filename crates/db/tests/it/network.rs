@@ -247,3 +247,48 @@ async fn a_server_process_that_hangs_in_commit_is_ended_and_the_write_done_again
     let hanging = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()";
     assert_eq!(server.sql(&database, hanging).unwrap(), "0");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_whose_answer_is_lost_says_so_and_never_takes_place_twice() {
+    let bench = Bench::new().await;
+    let insert = "INSERT INTO pairs (name, number) VALUES ($1, 1) ON CONFLICT (name) DO NOTHING";
+    for (disturbance, expected) in [
+        (Disturbance::AnswerCut, Some(1)),
+        (Disturbance::AnswerSilent, Some(1)),
+        (Disturbance::CommitCut, None),
+        (Disturbance::CommitSilent, None),
+    ] {
+        let name = format!("{disturbance:?}");
+        // A connection with the statement prepared, so that the swap itself is what is lost.
+        bench.db.swap(insert, vec![format!("before {name}").into()]).await.unwrap();
+        disturbance.apply(&bench.proxy).await;
+        let started = Instant::now();
+        let swapped = bench.db.swap(insert, vec![name.as_str().into()]).await;
+        assert!(matches!(swapped, Err(Error::UnknownOutcome { .. })), "{name}: {swapped:?}");
+        assert!(started.elapsed() < BOUND, "{name}");
+        bench.proxy.heal().await.unwrap();
+        assert_eq!(number(&bench.direct, &name).await, expected, "{name}");
+        // Reading back works on other connections.
+        let sql = "SELECT number FROM pairs WHERE name = $1";
+        assert_eq!(bench.db.look_up(sql, params![&name]).await.unwrap().is_some(), expected.is_some(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_up_goes_on_over_connections_that_were_cut() {
+    let bench = Bench::new().await;
+    crate::place::put(&bench.direct, "row", 7).await;
+    for disturbance in [Disturbance::AnswerCut, Disturbance::CommitCut] {
+        let sql = "SELECT number FROM pairs WHERE name = $1";
+        bench.db.look_up(sql, params!["row"]).await.unwrap();
+        disturbance.apply(&bench.proxy).await;
+        let proxy = bench.proxy.clone();
+        let healing = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            proxy.heal().await.unwrap();
+        });
+        let row = bench.db.look_up(sql, params!["row"]).await.unwrap();
+        assert_eq!(row.unwrap().get::<i64>(0).unwrap(), 7, "{disturbance:?}");
+        healing.await.unwrap();
+    }
+}

@@ -13,6 +13,8 @@ on_both!(
     wrong_statements_are_refused_and_named,
     a_transaction_cannot_be_ended_from_inside,
     no_error_shows_a_value,
+    a_look_up_finds_one_row_or_none_and_refuses_more,
+    of_many_swaps_of_one_row_each_value_is_seen_by_one,
 );
 
 async fn placeholders_are_bound_by_number_in_any_order_and_repeated(place: Place) {
@@ -168,4 +170,51 @@ async fn no_error_shows_a_value(place: Place) {
         let cast = db.read(|tx| tx.query("SELECT CAST(CAST($1 AS TEXT) AS BIGINT)", params!["canary"])).await;
         assert_eq!(cast.unwrap_err().to_string(), "failed to run a statement: SQLSTATE 22P02");
     }
+}
+
+async fn a_look_up_finds_one_row_or_none_and_refuses_more(place: Place) {
+    let db = place.with_pairs().await;
+    for name in ["a", "b"] {
+        put(&db, name, 7).await;
+    }
+    let found = db.look_up("SELECT number FROM pairs WHERE name = $1", params!["a"]).await.unwrap();
+    assert_eq!(found.unwrap().get::<i64>(0).unwrap(), 7);
+    assert!(db.look_up("SELECT number FROM pairs WHERE name = $1", params!["c"]).await.unwrap().is_none());
+    assert!(matches!(db.look_up("SELECT name FROM pairs", &[]).await, Err(Error::Sql { .. })));
+    for wrong in ["COMMIT", "SELECT nothing FROM nowhere"] {
+        assert!(matches!(db.look_up(wrong, &[]).await, Err(Error::Sql { .. })), "{wrong}");
+    }
+    // It sees what was written before it, and readers do not run out.
+    for round in 0..50 {
+        put(&db, &format!("n{round}"), round).await;
+        let name = format!("n{round}");
+        let row = db.look_up("SELECT number FROM pairs WHERE name = $1", params![&name]).await.unwrap();
+        assert_eq!(row.unwrap().get::<i64>(0).unwrap(), round);
+    }
+}
+
+async fn of_many_swaps_of_one_row_each_value_is_seen_by_one(place: Place) {
+    let db = place.with_pairs().await;
+    put(&db, "counter", 0).await;
+    const SWAP: &str = "UPDATE pairs SET number = $2 WHERE name = 'counter' AND number = $1";
+    let mut tasks = tokio::task::JoinSet::new();
+    for _task in 0..8 {
+        let db = db.clone();
+        tasks.spawn(async move {
+            let mut won = 0;
+            while won < 10 {
+                let seen = number(&db, "counter").await.unwrap();
+                won += i64::try_from(db.swap(SWAP, vec![seen.into(), (seen + 1).into()]).await.unwrap()).unwrap();
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(number(&db, "counter").await, Some(80));
+    let insert = "INSERT INTO pairs (name, number) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+    assert_eq!(db.swap(insert, vec!["new".into(), 1.into()]).await.unwrap(), 1);
+    assert_eq!(db.swap(insert, vec!["new".into(), 2.into()]).await.unwrap(), 0);
+    assert!(matches!(db.swap("BEGIN", Vec::new()).await, Err(Error::Sql { .. })));
+    let twice = db.swap("INSERT INTO pairs (name, number) VALUES ($1, 3)", vec!["new".into()]).await;
+    assert!(matches!(twice, Err(Error::Constraint { violation: Violation::Unique, .. })), "{twice:?}");
+    assert_eq!(number(&db, "new").await, Some(1));
 }

@@ -67,35 +67,33 @@ impl Store for SqlStore {
     }
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {
-        let key = key.clone();
         Box::pin(async move {
-            let row = self.db.read(move |tx| {
-                let sql = "SELECT revision, head FROM state_heads WHERE namespace = $1 AND name = $2";
-                tx.query_opt(sql, params![key.namespace(), key.name()])
-            });
-            let Some(row) = row.await.map_err(failed)? else { return Ok(None) };
+            let sql = "SELECT revision, head FROM state_heads WHERE namespace = $1 AND name = $2";
+            let found = self.db.look_up(sql, params![key.namespace(), key.name()]).await;
+            let Some(row) = found.map_err(failed)? else { return Ok(None) };
             let head = parse_head(&column::<Vec<u8>>(&row, 1)?)?;
             Ok(Some(Found { head, revision: Revision(column(&row, 0)?) }))
         })
     }
 
     fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
-        let (key, expected) = (key.clone(), expected.clone());
         Box::pin(async move {
             let (revision, text) = (head.operation().to_string(), head_text(head)?);
-            let swap = move |tx: &mut Tx<'_>| match &expected {
-                Expect::Nothing => tx.execute(
+            let (namespace, name) = (key.namespace(), key.name());
+            // What became of a swap whose answer was lost is seen by the operations that the head names.
+            let swap = match expected {
+                Expect::Nothing => self.db.swap(
                     "INSERT INTO state_heads (namespace, name, revision, head) VALUES ($1, $2, $3, $4) \
                      ON CONFLICT (namespace, name) DO NOTHING",
-                    params![key.namespace(), key.name(), revision.as_str(), text.as_slice()],
+                    vec![namespace.into(), name.into(), revision.into(), text.into()],
                 ),
-                Expect::Revision(Revision(seen)) => tx.execute(
+                Expect::Revision(Revision(seen)) => self.db.swap(
                     "UPDATE state_heads SET revision = $3, head = $4 \
                      WHERE namespace = $1 AND name = $2 AND revision = $5",
-                    params![key.namespace(), key.name(), revision.as_str(), text.as_slice(), seen.as_str()],
+                    vec![namespace.into(), name.into(), revision.into(), text.into(), seen.as_str().into()],
                 ),
             };
-            swapped(self.db.write(swap).await)
+            swapped(swap.await)
         })
     }
 

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-use access::audit::{Fault, Step};
+use access::audit::{Fault, Intent, Step};
 use failpoint::Action;
 use testbed::process::crashed_at;
 use testbed::{Process, scale};
 
-use super::{Place, act, decision, eventually, told};
+use super::{Place, act, decision, eventually, intent, told};
 
 const ROLE: &str = "STATEWARD_AUDIT_CHILD";
 const ROOT: &str = "STATEWARD_AUDIT_ROOT";
@@ -41,11 +41,13 @@ async fn write_for_ever(place: &Place) {
     let audit = place.open().await;
     for i in 0.. {
         audit.record(decision(&format!("d{i}"))).await;
+        // To stdout at once: what was acknowledged counts even if the next moment is the last.
+        let promised = audit.intend(intent(&format!("i{i}")), Intent::Written).await.unwrap();
+        println!("acknowledged {} i{i}", promised.n);
         let pair = [format!("a{i}"), format!("b{i}")];
         let [first, second] = &pair;
-        let (first, second) = tokio::join!(audit.commit(act(first)), audit.commit(act(second)));
+        let (first, second) = tokio::join!(audit.commit(act(first).after(&promised)), audit.commit(act(second)));
         for (receipt, name) in [first, second].into_iter().zip(pair) {
-            // To stdout at once: what was acknowledged counts even if the next moment is the last.
             println!("acknowledged {} {name}", receipt.unwrap().n);
         }
     }
@@ -92,8 +94,9 @@ async fn nothing_is_lost(place: &Place, acknowledged: &BTreeMap<u64, String>, wh
 /// What must have gone before a step can be reached, and how many hits pass first.
 fn scenario(step: Step) -> (Option<Step>, u32) {
     match step {
-        Step::MidWrite | Step::AfterWriteBeforeSync => (None, 20),
-        Step::AfterSyncBeforeHead | Step::AfterHeadBeforeAck => (None, 15),
+        Step::MidWrite | Step::AfterWriteBeforeSync | Step::AfterSyncBeforeAck => (None, 20),
+        // These come ten times a second at most.
+        Step::AfterSyncBeforeHead | Step::AfterHead => (None, 5),
         Step::RotateBeforeRename | Step::RotateAfterRename => (None, 1),
         Step::ExpireBeforeDelete => (None, 2),
         Step::CreateBeforeKey => (None, 0),
@@ -162,10 +165,18 @@ async fn fail_to_sync(place: &Place) {
     for step in [Step::AfterWriteBeforeSync, Step::MidWrite] {
         let receipt = audit.commit(act("good")).await.unwrap();
         println!("acknowledged {} good", receipt.n);
+        let promised = audit.intend(intent("promised"), Intent::Written).await.unwrap();
+        println!("acknowledged {} promised", promised.n);
         failpoint::arm(step.name(), Action::Fail, 0);
         audit.record(decision("lost")).await;
-        assert!(audit.commit(act("refused")).await.is_err());
+        assert!(audit.commit(act("refused").after(&promised)).await.is_err());
         assert!(audit.health().is_err());
+        // Nothing more is begun on a disk that has just failed.
+        for how in [Intent::Written, Intent::Durable] {
+            assert!(audit.intend(intent("refused"), how).await.is_err());
+        }
+        // What was promised before stays, whether it was synced by then or not.
+        assert_eq!(place.lines()[&promised.n]["name"], "promised");
         // No half line stays in the file.
         assert!(std::fs::read_to_string(place.directory().join("audit.log")).unwrap().ends_with('\n'));
         failpoint::disarm(step.name());

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::atomic::Ordering::Relaxed;
 
-use access::audit::{Audit, Fault};
+use access::audit::{Audit, Fault, Intent};
 use testbed::SmallDisk;
 
 use super::{Place, act, decision, eventually, intent, told};
@@ -14,13 +14,13 @@ async fn a_full_disk_refuses_changes_counts_decisions_and_recovers() {
     // The log alone is on the small disk: the database beside it is another matter.
     let disk = SmallDisk::mount(&place.directory(), "4m");
     let audit = place.open().await;
-    let promised = audit.commit(intent("promised")).await.unwrap();
+    let promised = audit.intend(intent("promised"), Intent::Written).await.unwrap();
     disk.fill();
 
     // What is reserved beyond the promises may serve for a while; then it ends.
     let mut promises = Vec::new();
     let refused = loop {
-        match audit.commit(intent("x")).await {
+        match audit.intend(intent("x"), Intent::Written).await {
             Ok(promise) => promises.push(promise),
             Err(refused) => break refused,
         }

@@ -5,7 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use testbed::Cluster;
 
-use super::{Place, act, files, told};
+use super::{Place, act, eventually, files, told};
 
 #[tokio::test]
 async fn a_head_in_a_lease_tells_that_log_and_database_were_rolled_back_together() {
@@ -17,7 +17,8 @@ async fn a_head_in_a_lease_tells_that_log_and_database_were_rolled_back_together
     let instance = audit.instance().to_owned();
     assert_eq!(read_head_from_lease(client.clone(), &namespace, &instance).await.unwrap(), None);
     for name in ["first", "second"] {
-        let _receipt = audit.commit(act(name)).await.unwrap();
+        let receipt = audit.commit(act(name)).await.unwrap();
+        eventually("the head follows", || audit.head().n == receipt.n).await;
         publish_head_to_lease(client.clone(), &namespace, &instance, audit.head()).await.unwrap();
         let head = read_head_from_lease(client.clone(), &namespace, &instance).await.unwrap();
         assert_eq!(head, Some(audit.head()));

@@ -5,20 +5,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::{fs, io};
 
-use access::audit::{Audit, Error, Fault, Key, Tail, verify};
+use access::audit::{Audit, Error, Fault, Intent, Key, Tail, verify};
 use testbed::scale;
 use tokio::task::JoinSet;
 
 use super::{Place, act, decision, eventually, files, intent, told};
 
 #[tokio::test]
-async fn a_commit_is_on_disk_and_in_the_database_when_it_returns() {
+async fn a_commit_is_on_disk_when_it_returns_and_the_database_knows_it_soon_after() {
     let place = Place::new("commit");
     let audit = place.open().await;
     for i in 0..5 {
         let receipt = audit.commit(act(&format!("x{i}")).request_id("r-1")).await.unwrap();
         let line = &place.lines()[&receipt.n];
         assert_eq!(line["name"], format!("x{i}"));
+        eventually("the head follows", || audit.head().n == receipt.n).await;
         let head = place.head().await.unwrap();
         assert_eq!((head.n, head.mac.to_string().as_str()), (receipt.n, line["mac"].as_str().unwrap()));
         assert_eq!(audit.head(), head);
@@ -46,6 +47,40 @@ async fn decisions_reach_disk_and_database_without_a_commit() {
     eventually("ten decisions on disk", || place.lines().len() == 11).await;
     eventually("the head follows", || audit.head().n == 11).await;
     assert!(!place.verify().await.tampered());
+}
+
+#[tokio::test]
+async fn an_intent_is_in_the_file_when_it_returns_and_its_act_comes_after_it() {
+    let place = Place::new("intent");
+    let audit = place.open().await;
+    for how in [Intent::Written, Intent::Durable] {
+        let promise = audit.intend(intent("x"), how).await.unwrap();
+        assert_eq!(place.lines()[&promise.n]["kind"], "intent");
+        let done = audit.commit(act("x").after(&promise)).await.unwrap();
+        assert_eq!(place.lines()[&done.n]["intent"], promise.n);
+        assert!(done.n > promise.n);
+    }
+    // Also one that nobody answers is soon on disk and known.
+    let promise = audit.intend(intent("y"), Intent::Written).await.unwrap();
+    eventually("the head follows", || audit.head().n == promise.n).await;
+    assert!(!place.verify().await.tampered());
+}
+
+#[tokio::test]
+async fn many_changes_share_few_heads_and_the_last_one_is_recorded_at_the_end() {
+    let place = Place::new("follow");
+    let audit = place.open().await;
+    let (before, begun) = (audit.stats().heads.load(Relaxed), std::time::Instant::now());
+    for i in 0..200 {
+        let promise = audit.intend(intent(&format!("x{i}")), Intent::Written).await.unwrap();
+        let _done = audit.commit(act(&format!("x{i}")).after(&promise)).await.unwrap();
+    }
+    let (heads, tenths) = (audit.stats().heads.load(Relaxed) - before, begun.elapsed().as_millis() / 100);
+    assert!(u128::from(heads) <= tenths + 1, "{heads} heads in {tenths} tenths of a second");
+    audit.close().await;
+    let lines = place.lines();
+    assert_eq!(place.head().await.unwrap().n, *lines.keys().last().unwrap());
+    assert_eq!(lines.values().next_back().unwrap()["kind"], "stop");
 }
 
 #[tokio::test]
@@ -171,34 +206,42 @@ async fn the_tail_spans_files_and_follows_rotations() {
 }
 
 #[tokio::test]
-async fn when_the_database_refuses_commits_fail_and_recover() {
+async fn when_the_database_refuses_heads_changes_are_refused_until_it_takes_them() {
     let place = Place::new("head");
     let (audit, db) = (place.open().await, place.db().await);
     let sql = |text: &'static str| {
         let db = db.clone();
         async move { db.write(move |tx| tx.execute(text, &[])).await.unwrap() }
     };
-    let receipt = audit.commit(act("before")).await.unwrap();
+    let promise = audit.intend(intent("before"), Intent::Written).await.unwrap();
     sql("ALTER TABLE audit_heads RENAME TO audit_heads_away").await;
-    let refused = audit.commit(act("refused")).await.unwrap_err();
-    assert!(refused.to_string().contains("database"), "{refused}");
+    // What is on disk counts; that the database does not take its head is soon found out.
+    let receipt = audit.commit(act("unknown to the database")).await.unwrap();
+    eventually("changes are refused", || audit.health().is_err()).await;
     assert!(audit.health().unwrap_err().contains("database"));
+    for how in [Intent::Written, Intent::Durable] {
+        let refused = audit.intend(intent("refused"), how).await.unwrap_err();
+        assert!(refused.to_string().contains("database"), "{refused}");
+    }
     let length = || fs::metadata(place.directory().join("audit.log")).unwrap().len();
     let before = length();
     for _ in 0..50 {
         assert!(audit.commit(act(&"refused".repeat(50))).await.is_err());
     }
-    let grown = length() - before;
-    assert!(grown < 10 * 700, "most of fifty refused changes leave no line: {grown} bytes");
+    assert_eq!(length(), before, "refused changes leave no line");
+    // What was promised is kept: the change was made.
+    let done = audit.commit(act("promised").after(&promise)).await.unwrap();
+    assert_eq!(place.lines()[&done.n]["intent"], promise.n);
     sql("ALTER TABLE audit_heads_away RENAME TO audit_heads").await;
     eventually("the head is recorded by itself", || audit.health().is_ok()).await;
     let after = audit.commit(act("after")).await.unwrap();
-    // The refused line stays: its head may have been recorded although the answer said otherwise.
-    assert!(after.n >= receipt.n + 2);
-    assert_eq!(place.lines()[&(receipt.n + 1)]["name"], "refused");
+    assert!(after.n == done.n + 1 && done.n == receipt.n + 1);
+    eventually("the head follows", || audit.head().n == after.n).await;
     // Somebody else with a copy of this log is ahead of us.
     sql("UPDATE audit_heads SET n = n + 1000").await;
-    let refused = audit.commit(act("overtaken")).await.unwrap_err();
+    let _on_disk = audit.commit(act("overtaken")).await.unwrap();
+    eventually("it is found out", || audit.health().is_err()).await;
+    let refused = audit.commit(act("refused")).await.unwrap_err();
     assert!(refused.to_string().contains("another process"), "{refused}");
     audit.close().await;
     assert!(matches!(Audit::open(place.config(), db).await, Err(Error::Tampered { .. })));
