@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
         original: u64::from(number(0)),
         shaped: u64::from(number(4)),
         stored: input.len() as u64,
-        sha256: [0; 32],
+        hash: [0; 32],
         shape,
         encoding: Encoding::Zstd,
     };

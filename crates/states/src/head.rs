@@ -1,8 +1,8 @@
 //! The head of a state: the one small document that every change swaps.
 //!
 //! It says who holds the lock, which version is current, where its bytes are and which uploads are under way. What is
-//! reachable from the head is the state; everything else is garbage. Heads are JSON with a format number: a head of a
-//! newer format is refused, never guessed at.
+//! reachable from the head is the state; everything else is garbage. Heads are JSON with a format number: a head of
+//! another format is refused, never guessed at.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,8 @@ use crate::bytes_text::{base64_text, hex_text};
 use crate::codec::{self, Segment};
 use crate::lock::{Lock, Released};
 
-pub const FORMAT: u32 = 1;
+/// Format 1 knew segments by their SHA-256; it was never released.
+pub const FORMAT: u32 = 2;
 /// How many operations a head remembers, so that a writer who lost the answer still finds its own.
 const OPERATIONS: usize = 16;
 
@@ -285,7 +286,7 @@ impl Body {
     }
 
     /// Bytes in the store.
-    pub(crate) fn stored(&self) -> u64 {
+    pub fn stored(&self) -> u64 {
         self.extent().map_or(self.inline_bytes() as u64, |extent| extent.length)
     }
 }

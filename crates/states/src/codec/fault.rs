@@ -61,7 +61,7 @@ pub enum Damaged {
     NoBase,
     #[error("a segment has {found} bytes, expected {expected}")]
     Length { found: u64, expected: u64 },
-    #[error("a segment does not have the SHA-256 that was recorded for it")]
+    #[error("a segment does not have the hash that was recorded for it")]
     Checksum,
     /// Not damage: the reader of the restored bytes went away.
     #[error("failed to hand on restored bytes")]

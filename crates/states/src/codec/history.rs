@@ -14,13 +14,13 @@ use super::segment::{Encoding, Segment};
 pub fn align(older: &[Segment], newer: &[Segment]) -> Vec<Option<usize>> {
     let mut places: HashMap<&[u8; 32], Vec<usize>> = HashMap::new();
     for (index, segment) in newer.iter().enumerate() {
-        places.entry(&segment.sha256).or_default().push(index);
+        places.entry(&segment.hash).or_default().push(index);
     }
     let mut next = 0;
     older
         .iter()
         .map(|segment| {
-            let equal = places.get(&segment.sha256).map(|found| {
+            let equal = places.get(&segment.hash).map(|found| {
                 let ahead = found.partition_point(|index| *index < next);
                 found[ahead.min(found.len() - 1)]
             });
@@ -40,7 +40,7 @@ pub fn delta(older: &Segment, shaped: &[u8], newer: &Segment, base: &[u8]) -> Op
         // How large it would be whole is not known: what is very small needs no comparison.
         Encoding::ZstdDelta(_) => stored.len() < shaped.len() / SURELY || stored.len() < whole(older, shaped)?.1.len(),
     };
-    let segment = Segment { stored: stored.len() as u64, encoding: Encoding::ZstdDelta(newer.sha256), ..older.clone() };
+    let segment = Segment { stored: stored.len() as u64, encoding: Encoding::ZstdDelta(newer.hash), ..older.clone() };
     smaller.then_some((segment, stored))
 }
 

@@ -11,6 +11,7 @@
 //! A segment whose white space is what Terraform writes is stored without it and laid out again on the way out; any
 //! other is stored as sent. zstd compresses both.
 
+mod digests;
 mod fault;
 mod gear;
 mod hash_text;
@@ -18,6 +19,8 @@ mod header;
 mod history;
 mod laid_out;
 mod layout;
+mod line;
+mod md5_block;
 mod number;
 mod pack;
 mod read;
@@ -28,6 +31,7 @@ mod segmenter;
 mod spool;
 mod text;
 
+pub use digests::{Digested, Digests};
 pub use fault::{BadState, Damaged};
 pub use history::{align, delta, whole};
 pub use laid_out::LaidOut;
@@ -36,6 +40,6 @@ pub use read::{
     Change, Diff, Output, OutputChange, Resource, ResourceChange, Sensitive, Source, Unreadable, Value, diff,
     output_list, outputs, resources, with_serial,
 };
-pub use receive::{Facts, Limits, Received, Receiver};
+pub use receive::{Facts, Limits, Received, Receiver, Shaper};
 pub use segment::{Encoding, Segment, Shape, original, restore, unpack};
 pub use spool::SpoolPlace;

@@ -1,4 +1,4 @@
-//! Hashes what comes in and compresses closed segments into the spool.
+//! Hashes segments as they come in and compresses closed ones into the spool.
 //!
 //! The doors are [`Packer::hash`] and [`Packer::close`]. They are called from inside the scanner and cannot fail
 //! there: the first failure is kept, and [`Packer::check`] tells it after each push.
@@ -6,8 +6,7 @@
 use std::fmt;
 use std::io;
 
-use aws_lc_rs::digest::{Context, SHA256};
-use md5::{Digest, Md5};
+use blake3::Hasher;
 use zstd::bulk::Compressor;
 
 use super::history::THOROUGH;
@@ -19,10 +18,8 @@ use super::spool::Spool;
 const LEVEL: i32 = 1;
 
 pub(super) struct Packer {
-    whole: Context,
-    /// Of the current segment; the first one shares its hash with the whole.
-    part: Option<Context>,
-    md5: Md5,
+    /// Of the current segment.
+    hash: Hasher,
     compressor: Option<Compressor<'static>>,
     level: i32,
     packed: Vec<u8>,
@@ -33,8 +30,6 @@ pub(super) struct Packer {
 
 /// Everything that is known once the last segment is closed.
 pub(super) struct Packed {
-    pub(super) sha256: [u8; 32],
-    pub(super) md5: [u8; 16],
     pub(super) segments: Vec<Segment>,
     pub(super) spool: Spool,
 }
@@ -42,9 +37,7 @@ pub(super) struct Packed {
 impl Packer {
     pub(super) fn new(spool: Spool) -> Packer {
         Packer {
-            whole: Context::new(&SHA256),
-            part: None,
-            md5: Md5::new(),
+            hash: Hasher::new(),
             compressor: None,
             level: LEVEL,
             packed: Vec::new(),
@@ -60,16 +53,13 @@ impl Packer {
     }
 
     pub(super) fn hash(&mut self, original: &[u8]) {
-        self.whole.update(original);
-        if let Some(part) = &mut self.part {
-            part.update(original);
-        }
-        self.md5.update(original);
+        self.hash.update(original);
     }
 
     /// The hashed bytes since the last call are a segment of `original` bytes whose stored shape is `text`.
     pub(super) fn close(&mut self, text: &[u8], shape: Shape, original: u64) {
-        let part = self.part.replace(Context::new(&SHA256)).unwrap_or_else(|| self.whole.clone());
+        let hash = self.hash.finalize().into();
+        self.hash.reset();
         if self.failure.is_some() {
             return;
         }
@@ -78,7 +68,7 @@ impl Packer {
                 original,
                 shaped: text.len() as u64,
                 stored: self.packed.len() as u64,
-                sha256: finish(part),
+                hash,
                 shape,
                 encoding: Encoding::Zstd,
             }),
@@ -104,8 +94,7 @@ impl Packer {
 
     pub(super) fn finish(mut self) -> io::Result<Packed> {
         self.check()?;
-        let (sha256, md5) = (finish(self.whole), self.md5.finalize().into());
-        Ok(Packed { sha256, md5, segments: self.segments, spool: self.spool })
+        Ok(Packed { segments: self.segments, spool: self.spool })
     }
 }
 
@@ -113,10 +102,4 @@ impl fmt::Debug for Packer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Packer").field("segments", &self.segments.len()).finish_non_exhaustive()
     }
-}
-
-fn finish(hash: Context) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(hash.finish().as_ref());
-    bytes
 }

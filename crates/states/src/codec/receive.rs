@@ -1,14 +1,17 @@
 //! Takes one upload: validates, hashes, minifies, cuts and compresses it as its bytes arrive.
 //!
-//! The door is [`Receiver`]. Memory is bounded by [`Limits`]: one segment, its compressed form and what the spool may
+//! The door is [`Receiver`]; [`Shaper`] is the same without the hashes of the whole, for those who compute them
+//! elsewhere at the same time. Memory is bounded by [`Limits`]: one segment, its compressed form and what the spool may
 //! hold. Nothing is stored anywhere but in the spool, which goes with its owner.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::digests::{Digested, Digests};
 use super::fault::BadState;
 use super::header::Header;
+use super::line::Line;
 use super::pack::Packer;
 use super::scan::{Mark, Part, Role, Scanner, Sink};
 use super::segment::Segment;
@@ -55,6 +58,13 @@ const PIECE: usize = 64 << 10;
 /// A push parser for one upload. After the first fault it is spent and repeats it.
 #[derive(Debug)]
 pub struct Receiver {
+    shaper: Shaper,
+    digests: Digests,
+}
+
+/// All of a [`Receiver`] but the hashes of the whole.
+#[derive(Debug)]
+pub struct Shaper {
     scanner: Scanner,
     intake: Intake,
     body_bytes: u64,
@@ -69,18 +79,37 @@ struct Intake {
 
 impl Receiver {
     pub fn new(limits: Limits, spool: SpoolPlace) -> Receiver {
-        let packer = Packer::new(Spool::new(spool, limits.memory));
-        Receiver::with(limits, packer)
+        Receiver { shaper: Shaper::new(limits, spool), digests: Digests::new() }
     }
 
     /// For what is put away for a long time: smaller, and slower.
     pub fn thorough(limits: Limits, spool: SpoolPlace) -> Receiver {
         let packer = Packer::thorough(Spool::new(spool, limits.memory));
-        Receiver::with(limits, packer)
+        Receiver { shaper: Shaper::with(limits, packer), digests: Digests::new() }
     }
 
-    fn with(limits: Limits, packer: Packer) -> Receiver {
-        Receiver {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), BadState> {
+        self.shaper.check()?;
+        bytes.chunks(PIECE).try_for_each(|piece| {
+            self.digests.update(piece);
+            self.shaper.push(piece)
+        })
+    }
+
+    /// The body is complete; `content_md5` is what the sender says of it.
+    pub fn finish(self, content_md5: Option<[u8; 16]>) -> Result<Received, BadState> {
+        self.shaper.finish(self.digests.finish(), content_md5)
+    }
+}
+
+impl Shaper {
+    pub fn new(limits: Limits, spool: SpoolPlace) -> Shaper {
+        let packer = Packer::new(Spool::new(spool, limits.memory));
+        Shaper::with(limits, packer)
+    }
+
+    fn with(limits: Limits, packer: Packer) -> Shaper {
+        Shaper {
             scanner: Scanner::new(limits.depth),
             intake: Intake { header: Header::new(), segments: Segmenter::new(packer, limits.segment) },
             body_bytes: limits.body_bytes,
@@ -89,14 +118,15 @@ impl Receiver {
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), BadState> {
-        let taken = match &self.fault {
-            Some(fault) => Err(fault.clone()),
-            None => bytes.chunks(PIECE).try_for_each(|piece| self.take(piece)),
-        };
-        if let Err(fault) = &taken {
-            self.fault = Some(fault.clone());
-        }
+        self.check()?;
+        let taken = bytes.chunks(PIECE).try_for_each(|piece| self.take(piece));
+        self.fault = taken.as_ref().err().cloned();
         taken
+    }
+
+    /// The fault that was found, if one was.
+    fn check(&self) -> Result<(), BadState> {
+        self.fault.clone().map_or(Ok(()), Err)
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), BadState> {
@@ -110,22 +140,20 @@ impl Receiver {
         Ok(self.intake.segments.packer().check()?)
     }
 
-    /// The body is complete; `content_md5` is what the sender says of it.
-    pub fn finish(self, content_md5: Option<[u8; 16]>) -> Result<Received, BadState> {
-        if let Some(fault) = self.fault {
-            return Err(fault);
-        }
+    /// The body is complete and has these hashes; `content_md5` is what the sender says of it.
+    pub fn finish(self, digested: Digested, content_md5: Option<[u8; 16]>) -> Result<Received, BadState> {
+        self.check()?;
         self.scanner.finish()?;
         let (size, header) = (self.scanner.offset(), self.intake.header);
         let packed = self.intake.segments.finish(size).finish()?;
-        if content_md5.is_some_and(|md5| md5 != packed.md5) {
+        if content_md5.is_some_and(|md5| md5 != digested.md5) {
             return Err(BadState::WrongMd5);
         }
         let encrypted = header.encrypted();
         let facts = Facts {
             size,
-            sha256: packed.sha256,
-            md5: packed.md5,
+            sha256: digested.sha256,
+            md5: digested.md5,
             serial: header.serial,
             lineage: header.lineage,
             terraform_version: header.terraform_version,
@@ -229,6 +257,14 @@ impl Sink for Intake {
     #[inline]
     fn space(&mut self, bytes: &[u8], span: Range<usize>, depth: usize) {
         self.segments.space(bytes, span, depth);
+    }
+
+    const LINES: bool = true;
+
+    #[inline]
+    fn line(&mut self, bytes: &[u8], at: usize, line: &Line) -> bool {
+        // The header looks at nothing that stands so deep.
+        self.segments.line(bytes, at, line)
     }
 
     fn end(&mut self, bytes: &[u8]) {

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::fault::BadState;
+use super::line::{Before, Last, Line, Turn};
 use super::number::Number;
 use super::text::{self, Wide};
 
@@ -61,6 +62,13 @@ pub(super) trait Sink {
     fn scalar_end(&mut self, _depth: usize) {}
     /// White space between tokens.
     fn space(&mut self, _bytes: &[u8], _span: Range<usize>, _depth: usize) {}
+    /// Whether [`Sink::line`] is worth asking.
+    const LINES: bool = false;
+    /// Takes a whole line behind the newline at `at`, below the members of the document itself. If it does not, it is
+    /// told of every token instead.
+    fn line(&mut self, _bytes: &[u8], _at: usize, _line: &Line) -> bool {
+        false
+    }
     /// The push is over.
     fn end(&mut self, _bytes: &[u8]) {}
 }
@@ -113,11 +121,14 @@ impl Scanner {
                 State::Wide(role, wide) => self.wide(bytes, at, role, wide, sink)?,
                 State::Escape(role) => self.escape(bytes, at, role, sink)?,
                 State::Hex(role, missing) => self.hex(bytes, at, role, missing, sink)?,
-                _ if text::is_space(bytes[at]) => {
-                    let end = text::space_end(bytes, at);
-                    sink.space(bytes, at..end, self.stack.len());
-                    end
-                }
+                _ if text::is_space(bytes[at]) => match self.line(bytes, at, sink) {
+                    Some(end) => end,
+                    None => {
+                        let end = text::space_end(bytes, at);
+                        sink.space(bytes, at..end, self.stack.len());
+                        end
+                    }
+                },
                 _ => self.structure(bytes, at, sink)?,
             };
         }
@@ -142,6 +153,40 @@ impl Scanner {
             State::Number(_) | State::Literal(_) => "the rest of a value",
         };
         Err(BadState::Truncated { offset: self.offset, expected })
+    }
+
+    /// The fast way: a line that is as Terraform writes it, if one begins here and the sink takes it.
+    #[inline]
+    fn line<S: Sink>(&mut self, bytes: &[u8], at: usize, sink: &mut S) -> Option<usize> {
+        if !S::LINES || bytes[at] != b'\n' || self.stack.len() < 2 {
+            return None;
+        }
+        let inside = *self.stack.last()?;
+        let before = match self.state {
+            State::Key | State::KeyOrClose | State::ItemOrClose => Before::Separator,
+            // In an object this is what follows a colon.
+            State::Value if inside == Container::Array => Before::Separator,
+            State::CommaOrClose => Before::Value,
+            _ => return None,
+        };
+        let line = Line::read(bytes, at, self.stack.len(), inside, before)?;
+        let too_deep = matches!(line.turn, Turn::Open(_)) && self.stack.len() >= self.deepest;
+        if too_deep || !sink.line(bytes, at, &line) {
+            return None;
+        }
+        match line.turn {
+            Turn::None => {}
+            Turn::Close => drop(self.stack.pop()),
+            Turn::Open(container) => self.stack.push(container),
+        }
+        self.state = match (line.last, self.stack.last()) {
+            (Last::Opened, Some(Container::Object)) => State::KeyOrClose,
+            (Last::Opened, _) => State::ItemOrClose,
+            (Last::Comma, Some(Container::Object)) => State::Key,
+            (Last::Comma, _) => State::Value,
+            (Last::Token, _) => State::CommaOrClose,
+        };
+        Some(line.end)
     }
 
     fn position(&self, at: usize) -> u64 {

@@ -1,11 +1,10 @@
 //! One stored segment: its description, and the way back to the bytes that were sent.
 //!
-//! The doors are [`restore`] and, for what a delta refers to, [`unpack`]. Nothing is handed on before its SHA-256 was
+//! The doors are [`restore`] and, for what a delta refers to, [`unpack`]. Nothing is handed on before its hash was
 //! compared, so a reader never sees damaged bytes.
 
 use std::io;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use zstd::zstd_safe::DCtx;
 
@@ -21,9 +20,9 @@ pub struct Segment {
     pub shaped: u64,
     /// Bytes as stored.
     pub stored: u64,
-    /// Of the bytes as sent.
+    /// BLAKE3 of the bytes as sent: by it segments are taken to be the same, so that nothing weaker will do.
     #[serde(with = "super::hash_text")]
-    pub sha256: [u8; 32],
+    pub hash: [u8; 32],
     pub shape: Shape,
     pub encoding: Encoding,
 }
@@ -42,7 +41,7 @@ pub enum Shape {
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
     Zstd,
-    /// zstd with the shaped bytes of another segment as its prefix, known by the SHA-256 of its original bytes.
+    /// zstd with the shaped bytes of another segment as its prefix, known by the hash of its original bytes.
     ZstdDelta(#[serde(with = "super::hash_text")] [u8; 32]),
 }
 
@@ -91,7 +90,7 @@ fn expand(minified: &[u8], from: Resume, length: u64) -> Result<Vec<u8>, Damaged
 
 fn verify(segment: &Segment, original: &[u8]) -> Result<(), Damaged> {
     same_length(original, segment.original)?;
-    if digest(&SHA256, original).as_ref() == segment.sha256 { Ok(()) } else { Err(Damaged::Checksum) }
+    if *blake3::hash(original).as_bytes() == segment.hash { Ok(()) } else { Err(Damaged::Checksum) }
 }
 
 fn same_length(bytes: &[u8], expected: u64) -> Result<(), Damaged> {

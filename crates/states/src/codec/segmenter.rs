@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use super::gear::Gear;
 use super::layout::{Gap, Next, Place, Resume, lay_out};
+use super::line::{Last, Line};
 use super::pack::Packer;
 use super::scan::{Mark, Part, Role, Sink};
 use super::segment::Shape;
@@ -149,6 +150,19 @@ impl Segmenter {
         }
     }
 
+    /// Whether the rolling hash finds no cut in a line; if it does, nothing happened.
+    fn passes(&mut self, bytes: &[u8], line: &Line) -> bool {
+        let before = self.gear.clone();
+        for text in &line.texts {
+            let hot = self.hot.max(text.start);
+            if hot < text.end && self.gear.find(&bytes[hot..text.end]).is_some() {
+                self.gear = before;
+                return false;
+            }
+        }
+        true
+    }
+
     /// Cuts inside `span` at each byte where the length says so.
     fn cut_when_due(&mut self, bytes: &[u8], span: &Range<usize>, depth: usize) {
         while self.due < span.end {
@@ -253,6 +267,26 @@ impl Sink for Segmenter {
             from = self.due.max(from) + 1;
             self.cut(bytes, from, depth);
         }
+    }
+
+    const LINES: bool = true;
+
+    #[inline]
+    fn line(&mut self, bytes: &[u8], at: usize, line: &Line) -> bool {
+        let plain = matches!(self.shape, Shape::Minified(_)) && self.gap == Gap::NONE && line.end <= self.due;
+        if !plain || (line.end > self.hot && !self.passes(bytes, line)) {
+            return false;
+        }
+        self.copy(bytes, at);
+        self.text.extend_from_slice(&bytes[line.start..line.gap.start]);
+        self.text.extend_from_slice(&bytes[line.gap.end..line.end]);
+        self.copied = line.end;
+        self.place = match line.last {
+            Last::Opened => Place::Opened,
+            Last::Comma => Place::Comma,
+            Last::Token => Place::Token,
+        };
+        true
     }
 
     fn end(&mut self, bytes: &[u8]) {

@@ -76,7 +76,7 @@ impl Chain {
         let mut shaped = self.unpacked(whole.clone(), stored, None).await?;
         let mut segment = whole;
         while let Some((link, at, difference)) = differences.pop() {
-            if difference.encoding != Encoding::ZstdDelta(segment.sha256) {
+            if difference.encoding != Encoding::ZstdDelta(segment.hash) {
                 return Err(self.damaged("a difference to something else than its base has"));
             }
             let stored = self.stored(link, at).await?;

@@ -155,7 +155,7 @@ impl State {
         let mut parts = Vec::new();
         for (index, (segment, of)) in older.iter().zip(align(&older, &others)).enumerate() {
             let (part, bytes) = match (of, &mut newer) {
-                (Some(of), Some(_)) if others[of].sha256 == segment.sha256 => (Part::Same(of), Vec::new()),
+                (Some(of), Some(_)) if others[of].hash == segment.hash => (Part::Same(of), Vec::new()),
                 (Some(of), Some(newer)) => difference(source.shaped(index).await?, newer.shaped(of).await?, of).await?,
                 _ => whole(source.shaped(index).await?).await?,
             };

@@ -5,6 +5,7 @@
 
 mod body;
 pub mod compat;
+mod lanes;
 pub mod manage;
 mod problem;
 mod receive;

@@ -1,9 +1,7 @@
 //! Bodies of requests: a LockInfo, or a state that streams through the codec.
 //!
-//! Validating and compressing is work for a thread, waiting for a client is not: pieces are handed to a blocking thread
-//! in batches, while the next ones arrive, so that a slow client holds no thread.
+//! Waiting for a client is done here, in batches; what is done with them is the business of [`lanes`](super::lanes).
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use ::http::header::CONTENT_ENCODING;
@@ -14,14 +12,13 @@ use axum::extract::Request;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use flate2::write::MultiGzDecoder;
 use http_body_util::{BodyExt as _, Limited};
 use md5::{Digest as _, Md5};
-use tokio::task::{JoinError, JoinHandle};
 
 use super::CONTENT_MD5;
+use super::lanes::{Batch, Fault, Work, at_once};
 use super::problem::bad_state;
-use crate::codec::{BadState, Received, Receiver, SpoolPlace};
+use crate::codec::Received;
 use crate::engine::{Settings, States};
 
 /// Small enough to be nothing for memory, large enough to be worth a thread.
@@ -29,7 +26,7 @@ const BATCH: usize = 512 << 10;
 /// How long an upload waits for its place among others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-type Md5Bytes = [u8; 16];
+pub(super) type Md5Bytes = [u8; 16];
 
 /// The whole of a small body.
 pub(super) async fn small(request: Request, limit: usize) -> Result<Bytes, Problem> {
@@ -60,131 +57,52 @@ pub(super) async fn receive(request: Request, states: &States) -> Result<Receive
     let mut place = None;
     let md5 = content_md5(request.headers())?;
     let encoding = encoding(request.headers())?;
-    let receiver = Receiver::new(settings.codec.clone(), SpoolPlace::new(settings.spool.clone()));
-    let mut sink = Some(Sink::new(encoding, receiver));
-    let mut working: Option<JoinHandle<Result<Sink, Fault>>> = None;
     let mut body: Body = request.into_body();
-    let mut batch = Vec::new();
+    let mut work: Option<Work> = None;
+    let mut batch = Batch::default();
     loop {
         let frame = body.frame().await.transpose().map_err(|_| cut_short())?;
         let ended = frame.is_none();
-        if let Some(frame) = frame
-            && let Ok(data) = frame.into_data()
-        {
-            batch.extend_from_slice(&data);
+        if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
+            batch.push(data);
         }
         if batch.len() < BATCH && !ended {
             continue;
+        }
+        if ended && work.is_none() {
+            break;
         }
         if place.is_none() && !ended {
             let free = tokio::time::timeout(PATIENCE, states.uploads().acquire()).await;
             place = Some((free.map_err(|_| too_many(settings))?, states.metrics().upload()));
         }
-        if let Some(working) = working.take() {
-            sink = Some(joined(working.await)?);
+        let under_way = work.get_or_insert_with(|| Work::new(encoding, settings));
+        if !under_way.push(std::mem::take(&mut batch)).await || ended {
+            break;
         }
-        let Some(mut ready) = sink.take() else { return Err(stopped()) };
-        let bytes = std::mem::take(&mut batch);
-        if ended {
-            let finish = tokio::task::spawn_blocking(move || {
-                ready.push(&bytes)?;
-                ready.finish(md5)
-            });
-            let received: Received = joined(finish.await)?;
-            states.metrics().received(received.facts.size);
-            return Ok(received);
-        }
-        working = Some(tokio::task::spawn_blocking(move || ready.push(&bytes).map(|()| ready)));
     }
+    let received = match work {
+        Some(work) => work.finish(md5).await,
+        None => at_once(encoding, settings, batch, md5).await,
+    };
+    let received = received.map_err(problem)?;
+    states.metrics().received(received.facts.size);
+    Ok(received)
 }
 
-fn joined<T>(done: Result<Result<T, Fault>, JoinError>) -> Result<T, Problem> {
-    done.map_err(|_| stopped())?.map_err(|fault| match fault {
+fn problem(fault: Fault) -> Problem {
+    match fault {
         Fault::State(bad) => bad_state(&bad),
         Fault::Gzip => Problem::bad_request("the body is not the gzip that its Content-Encoding says", "send it again"),
         Fault::Md5 => other_md5(),
-    })
-}
-
-/// What can be wrong with the body of a state.
-enum Fault {
-    State(BadState),
-    Gzip,
-    Md5,
-}
-
-impl From<BadState> for Fault {
-    fn from(bad: BadState) -> Fault {
-        Fault::State(bad)
+        Fault::Stopped => Problem::unavailable("the body could not be worked on"),
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
+pub(super) enum Encoding {
     Identity,
     Gzip,
-}
-
-/// The receiver, behind the decoder that the request asks for.
-enum Sink {
-    Plain(Box<Receiver>),
-    Gzip { decoder: Box<MultiGzDecoder<Pusher>>, md5: Md5 },
-}
-
-impl Sink {
-    fn new(encoding: Encoding, receiver: Receiver) -> Sink {
-        match encoding {
-            Encoding::Identity => Sink::Plain(Box::new(receiver)),
-            Encoding::Gzip => {
-                let decoder = Box::new(MultiGzDecoder::new(Pusher { receiver, fault: None }));
-                Sink::Gzip { decoder, md5: Md5::new() }
-            }
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        match self {
-            Sink::Plain(receiver) => Ok(receiver.push(bytes)?),
-            Sink::Gzip { decoder, md5 } => {
-                md5.update(bytes);
-                decoder.write_all(bytes).map_err(|_| decoder.get_mut().fault.take().map_or(Fault::Gzip, Fault::State))
-            }
-        }
-    }
-
-    fn finish(self, md5: Option<Md5Bytes>) -> Result<Received, Fault> {
-        match self {
-            Sink::Plain(receiver) => Ok(receiver.finish(md5)?),
-            Sink::Gzip { mut decoder, md5: found } => {
-                // The header is about the bytes as they were sent.
-                if md5.is_some_and(|expected| expected != Md5Bytes::from(found.finalize())) {
-                    return Err(Fault::Md5);
-                }
-                let ended = decoder.try_finish();
-                ended.map_err(|_| decoder.get_mut().fault.take().map_or(Fault::Gzip, Fault::State))?;
-                Ok(decoder.finish().map_err(|_| Fault::Gzip)?.receiver.finish(None)?)
-            }
-        }
-    }
-}
-
-/// Passes inflated bytes on, and keeps the fault that a `Write` cannot tell.
-struct Pusher {
-    receiver: Receiver,
-    fault: Option<BadState>,
-}
-
-impl Write for Pusher {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.receiver.push(bytes).map(|()| bytes.len()).map_err(|fault| {
-            self.fault = Some(fault);
-            io::ErrorKind::InvalidData.into()
-        })
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn content_md5(headers: &HeaderMap) -> Result<Option<Md5Bytes>, Problem> {
@@ -222,8 +140,4 @@ fn cut_short() -> Problem {
 
 fn other_md5() -> Problem {
     Problem::bad_request("the body does not have the MD5 of its Content-MD5 header", "send it again")
-}
-
-fn stopped() -> Problem {
-    Problem::unavailable("the body could not be worked on")
 }

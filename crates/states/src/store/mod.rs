@@ -157,9 +157,9 @@ pub(crate) fn parse_head(text: &[u8]) -> Result<Head, StoreError> {
         Ok(head) => Some(head.format),
         Err(_) => serde_json::from_slice::<Format>(text).ok().map(|known| known.format),
     };
-    match format.filter(|format| *format > crate::head::FORMAT) {
+    match format.filter(|format| *format != crate::head::FORMAT) {
         Some(format) => {
-            Err(StoreError::Damaged(format!("a head of format {format}, which a newer version of this program made")))
+            Err(StoreError::Damaged(format!("a head of format {format}, which another version of this program made")))
         }
         None => parsed.map_err(|error| StoreError::Damaged(format!("a head: {error}"))),
     }

@@ -27,6 +27,7 @@ mod memory;
 mod metrics;
 mod migrate;
 mod mutual_tls;
+mod oldest;
 mod original;
 mod places;
 mod process;

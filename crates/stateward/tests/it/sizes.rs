@@ -13,7 +13,7 @@ use crate::server::{Server, Start};
 use crate::states::user;
 
 /// What the server may take beside the compressed state.
-const BESIDE: u64 = 64 << 20;
+pub(crate) const BESIDE: u64 = 64 << 20;
 
 /// A server, a token of somebody who may write there, and where.
 struct Place {
@@ -103,7 +103,7 @@ fn base64_md5(bytes: &[u8]) -> String {
     base64::prelude::BASE64_STANDARD.encode(<md5::Md5 as md5::Digest>::digest(bytes))
 }
 
-fn compressed_size(bytes: &[u8]) -> u64 {
+pub(crate) fn compressed_size(bytes: &[u8]) -> u64 {
     let mut packed = Vec::new();
     let mut encoder = flate2::read::GzEncoder::new(bytes, flate2::Compression::fast());
     encoder.read_to_end(&mut packed).expect("memory") as u64

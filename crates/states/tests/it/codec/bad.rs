@@ -145,7 +145,7 @@ fn damaged_stored_bytes_are_noticed_before_a_reader_sees_them() {
     assert!(refused > stored.len() * 7, "{refused} of {} flipped bits were noticed", stored.len() * 8);
     assert!(restored(&segment, &stored[..stored.len() - 1]).is_err());
     let mut other = segment.clone();
-    other.sha256[0] ^= 1;
+    other.hash[0] ^= 1;
     assert!(matches!(restored(&other, &stored), Err(Damaged::Checksum)));
     other.clone_from(&segment);
     other.original = u64::MAX;

@@ -29,7 +29,7 @@ impl Version {
             let base_shaped = unpack(&newer.segments[base], &newer.stored[base], None).expect("whole");
             let smaller = delta(&self.segments[index], &shaped, &newer.segments[base], &base_shaped);
             if let Some((segment, stored)) = smaller {
-                assert_eq!(segment.encoding, Encoding::ZstdDelta(newer.segments[base].sha256));
+                assert_eq!(segment.encoding, Encoding::ZstdDelta(newer.segments[base].hash));
                 self.bases[index] = Some(base);
                 self.segments[index] = segment;
                 self.stored[index] = stored;
@@ -94,7 +94,7 @@ fn an_edit_leaves_the_segments_far_from_it_as_they_were() {
         .segments
         .iter()
         .zip(&matches)
-        .filter(|(segment, index)| after.segments[index.expect("there are")].sha256 == segment.sha256)
+        .filter(|(segment, index)| after.segments[index.expect("there are")].hash == segment.hash)
         .count();
     assert!(before.segments.len() >= 4, "{} segments", before.segments.len());
     // The first holds the serial, one or two the edited resource.
