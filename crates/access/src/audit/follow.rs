@@ -107,7 +107,7 @@ impl Shared {
         let mut current = self.head_trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*current, &trouble) {
             (None, Some(reason)) => {
-                tracing::error!(reason, "the audit log is ahead of the database: changes are refused")
+                tracing::error!(reason, "the audit log is ahead of the database: changes are refused");
             }
             (Some(_), None) => tracing::info!("the database knows the newest line of the audit log again"),
             _ => {}

@@ -128,7 +128,7 @@ impl Writer {
         let lost = self.shared.lost.load(Relaxed);
         if group.lines.is_empty() && lost == 0 && trouble.is_none() && self.log.is_synced() {
             self.log.chores(self.shared.outstanding.load(Relaxed));
-            self.tell(false);
+            self.tell();
             return None;
         }
         let mut lines = group.lines;
@@ -151,20 +151,15 @@ impl Writer {
             lines.insert(0, (Entry::internal(Kind::Gap).with("lost", lost), Wait::Nobody));
         }
         let urgency = if trouble.is_some() { Urgency::Now } else { urgency };
-        match self.put_lines(lines, lost, urgency, trouble.is_some()) {
+        match self.put_lines(lines, lost, urgency) {
             Ok(()) => problem,
             Err(reason) => Some(reason),
         }
     }
 
     /// Writes, answers those who wait for no more, syncs if somebody waits for that, and answers the rest.
-    fn put_lines(
-        &mut self,
-        lines: Vec<(Entry, Wait)>,
-        lost: u64,
-        urgency: Urgency,
-        suspicious: bool,
-    ) -> Result<(), String> {
+    fn put_lines(&mut self, lines: Vec<(Entry, Wait)>, lost: u64, urgency: Urgency) -> Result<(), String> {
+        let suspicious = self.shared.trouble().is_some();
         let gap = lines.first().is_some_and(|(entry, _)| entry.kind() == Kind::Gap);
         let synced = |wait: &Wait| match wait {
             Wait::Nobody => false,
@@ -195,14 +190,16 @@ impl Writer {
         }
         if let Err(error) = self.log.sync() {
             let reason = self.failed("the file cannot be written", &error);
-            late.into_iter().for_each(|wait| self.refuse(wait, &reason));
+            for wait in late {
+                self.refuse(wait, &reason);
+            }
             return Err(reason);
         }
         Step::AfterSyncBeforeAck.hit();
         self.shared.stats.commits.fetch_add(late.len() as u64, Relaxed);
         self.answer(first + kept.len() as u64, &taken, late);
         self.log.chores(self.shared.outstanding.load(Relaxed));
-        self.tell(false);
+        self.tell();
         Ok(())
     }
 
@@ -230,7 +227,9 @@ impl Writer {
         fits: impl Fn(&Entry, &Wait) -> bool,
     ) -> Vec<(Entry, Wait)> {
         let (kept, refused): (Vec<_>, Vec<_>) = lines.into_iter().partition(|(entry, wait)| fits(entry, wait));
-        refused.into_iter().for_each(|(_, wait)| self.refuse(wait, reason));
+        for (_, wait) in refused {
+            self.refuse(wait, reason);
+        }
         kept
     }
 
@@ -244,20 +243,16 @@ impl Writer {
     }
 
     /// Lets the database know what is on disk.
-    fn tell(&self, last: bool) {
+    fn tell(&self) {
         let head = self.log.head();
-        self.synced.send_if_modified(|synced| {
-            let news = synced.head != head || last;
-            *synced = Synced { head, last };
-            news
-        });
+        self.synced.send_if_modified(|synced| std::mem::replace(&mut synced.head, head) != head);
     }
 
     /// The end in good order: the last head is recorded, then the lock goes, then whoever waits is told, so that they may
     /// open the log again at once.
     fn end(self, closing: Vec<oneshot::Sender<()>>) {
         self.shared.close();
-        self.tell(true);
+        self.synced.send_replace(Synced { head: self.log.head(), last: true });
         let _ = self.followed.recv_timeout(HEAD_DEADLINE + TICK);
         drop(self);
         for done in closing {

@@ -1,6 +1,7 @@
 //! The caller of a request, and the order in which a change is decided, recorded and done.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
@@ -90,20 +91,35 @@ impl Caller {
     /// Does a change: decided first, then on record as an intent, then done, then its result on disk, and only then
     /// answered. If the intent cannot be recorded nothing is done: 503. The work goes on when the caller hangs up, so
     /// that no change is left half done or without its result.
-    pub async fn act<T, W>(&self, action: Action, work: W) -> Result<T, Problem>
+    pub fn act<T, W>(&self, action: Action, work: W) -> impl Future<Output = Result<T, Problem>> + Send
     where
         T: Send + 'static,
         W: Future<Output = Result<T, Problem>> + Send + 'static,
     {
-        self.act_after(Intent::Written, action, work).await
+        self.act_after(Intent::Written, action, work)
     }
 
     /// The same for work that needs another [`Intent`].
-    pub async fn act_after<T, W>(&self, intent: Intent, action: Action, work: W) -> Result<T, Problem>
+    pub fn act_after<T, W>(
+        &self,
+        intent: Intent,
+        action: Action,
+        work: W,
+    ) -> impl Future<Output = Result<T, Problem>> + Send
     where
         T: Send + 'static,
         W: Future<Output = Result<T, Problem>> + Send + 'static,
     {
+        // On the heap at once: it is handed on several times, and is large for some.
+        self.carry_out(intent, action, Box::pin(work))
+    }
+
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        intent: Intent,
+        action: Action,
+        work: Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>,
+    ) -> Result<T, Problem> {
         if let Err(refusal) = self.authorize(&action).await {
             self.door.audit.record(self.decision(&action, &Err(refusal.clone()))).await;
             return Err(refusal.into());

@@ -30,7 +30,7 @@ impl Postgres {
                 Ended::Done(rows) => return Ok(rows),
                 Ended::Refused(fault) | Ended::Lost(fault) => fault,
             };
-            self.wait_or_fail(fault, attempts, give_up).await?;
+            wait_or_fail(fault, attempts, give_up).await?;
         }
     }
 
@@ -45,7 +45,7 @@ impl Postgres {
                 Ended::Refused(fault) => fault,
                 Ended::Lost(_) => return Err(Error::UnknownOutcome { operation: OperationId::new() }),
             };
-            self.wait_or_fail(fault, attempts, give_up).await?;
+            wait_or_fail(fault, attempts, give_up).await?;
         }
     }
 
@@ -82,17 +82,18 @@ impl Postgres {
             }
         }
     }
+}
 
-    async fn wait_or_fail(&self, fault: Fault, attempts: u32, give_up: Instant) -> Result<(), Error> {
-        let pause = pause(attempts);
-        match fault.failure {
-            Failure::Final => Err(fault.error),
-            Failure::Lost(reason) if Instant::now() + pause >= give_up => Err(Error::Unavailable { reason }),
-            Failure::Conflict if Instant::now() + pause >= give_up => Err(Error::Conflict { attempts }),
-            Failure::Lost(_) | Failure::Conflict => {
-                tokio::time::sleep(pause).await;
-                Ok(())
-            }
+/// Waits before the next attempt, if there is to be one.
+async fn wait_or_fail(fault: Fault, attempts: u32, give_up: Instant) -> Result<(), Error> {
+    let pause = pause(attempts);
+    match fault.failure {
+        Failure::Final => Err(fault.error),
+        Failure::Lost(reason) if Instant::now() + pause >= give_up => Err(Error::Unavailable { reason }),
+        Failure::Conflict if Instant::now() + pause >= give_up => Err(Error::Conflict { attempts }),
+        Failure::Lost(_) | Failure::Conflict => {
+            tokio::time::sleep(pause).await;
+            Ok(())
         }
     }
 }

@@ -193,10 +193,11 @@ async fn a_look_up_finds_one_row_or_none_and_refuses_more(place: Place) {
     }
 }
 
+const SWAP: &str = "UPDATE pairs SET number = $2 WHERE name = 'counter' AND number = $1";
+
 async fn of_many_swaps_of_one_row_each_value_is_seen_by_one(place: Place) {
     let db = place.with_pairs().await;
     put(&db, "counter", 0).await;
-    const SWAP: &str = "UPDATE pairs SET number = $2 WHERE name = 'counter' AND number = $1";
     let mut tasks = tokio::task::JoinSet::new();
     for _task in 0..8 {
         let db = db.clone();

@@ -188,6 +188,8 @@ async fn a_full_disk_refuses_changes_while_reads_go_on() {
     assert_eq!((send("POST").await, send("GET").await), (200, 200));
 
     disk.fill();
+    // Changes go on for as long as the log has space of its own and the database takes its head.
+    testbed::eventually(PATIENCE, || async { send("POST").await == 503 }).await;
     for _ in 0..5 {
         assert_eq!(send("POST").await, 503);
         assert_eq!(send("LOCK").await, 503);
