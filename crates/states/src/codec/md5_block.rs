@@ -52,23 +52,23 @@ pub(super) fn add(before: [u32; 4], bytes: &[u8; 64]) -> [u32; 4] {
     std::array::from_fn(|index| state[index].wrapping_add(before[index]))
 }
 
-#[inline(always)]
+#[inline]
 fn first(a: u32, b: u32, c: u32, d: u32, word: u32) -> u32 {
     a.wrapping_add(word).wrapping_add(((c ^ d) & b) ^ d)
 }
 
 /// The two terms have no bit in common: to add them is to join them.
-#[inline(always)]
+#[inline]
 fn second(a: u32, b: u32, c: u32, d: u32, word: u32) -> u32 {
     a.wrapping_add(word).wrapping_add(c & !d).wrapping_add(b & d)
 }
 
-#[inline(always)]
+#[inline]
 fn third(a: u32, b: u32, c: u32, d: u32, word: u32) -> u32 {
     a.wrapping_add(word).wrapping_add((c ^ d) ^ b)
 }
 
-#[inline(always)]
+#[inline]
 fn fourth(a: u32, b: u32, c: u32, d: u32, word: u32) -> u32 {
     a.wrapping_add(word).wrapping_add(c ^ (b | !d))
 }

@@ -121,14 +121,15 @@ impl Scanner {
                 State::Wide(role, wide) => self.wide(bytes, at, role, wide, sink)?,
                 State::Escape(role) => self.escape(bytes, at, role, sink)?,
                 State::Hex(role, missing) => self.hex(bytes, at, role, missing, sink)?,
-                _ if text::is_space(bytes[at]) => match self.line(bytes, at, sink) {
-                    Some(end) => end,
-                    None => {
+                _ if text::is_space(bytes[at]) => {
+                    if let Some(end) = self.line(bytes, at, sink) {
+                        end
+                    } else {
                         let end = text::space_end(bytes, at);
                         sink.space(bytes, at..end, self.stack.len());
                         end
                     }
-                },
+                }
                 _ => self.structure(bytes, at, sink)?,
             };
         }

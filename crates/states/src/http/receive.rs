@@ -22,7 +22,7 @@ use crate::codec::Received;
 use crate::engine::{Settings, States};
 
 /// Small enough to be nothing for memory, large enough to be worth a thread.
-const BATCH: usize = 512 << 10;
+const BATCH: usize = 256 << 10;
 /// How long an upload waits for its place among others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
