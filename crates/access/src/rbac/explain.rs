@@ -75,3 +75,99 @@ fn sorted(mut reasons: Vec<Reason>) -> Vec<Reason> {
     reasons.dedup();
     reasons
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{binding, policy, request, role, who};
+    use super::*;
+
+    fn told(reasons: &[Reason]) -> Vec<String> {
+        let told = |reason: &Reason| match &reason.by {
+            Means::Masters => format!("{} needs no binding", reason.subject),
+            Means::Binding { binding, role, rule } => format!("{} by {binding}, {role}, rule {rule}", reason.subject),
+        };
+        reasons.iter().map(told).collect()
+    }
+
+    fn world() -> Policy {
+        policy([
+            role("view", &["list core pods", "get core pods", "* core *"]),
+            role("a/own", &["get core pods x"]),
+            binding("global", "ClusterRole/view", &["Group:viewers"]),
+            binding("a/own", "Role/own", &["ServiceAccount:robot", "User:jim", "User:jane", "Group:viewers"]),
+            binding("b/own", "Role/own", &["User:jane"]),
+            binding("b/view", "ClusterRole/view", &["User:jane"]),
+        ])
+    }
+
+    #[test]
+    fn each_reason_names_subject_binding_role_and_rule() {
+        let policy = world();
+        let cases: &[(&str, &str, &[&str])] = &[
+            ("jim", "get core pods a x", &["user 'jim' by RoleBinding 'a/own', Role 'a/own', rule 0"]),
+            ("jim", "get core pods a y", &[]),
+            ("jane", "get core pods - x", &[]),
+            // Of the two subjects that are her, the first of the binding.
+            (
+                "jane viewers",
+                "get core pods a x",
+                &[
+                    "user 'jane' by RoleBinding 'a/own', Role 'a/own', rule 0",
+                    "group 'viewers' by ClusterRoleBinding 'global', ClusterRole 'view', rule 1",
+                    "group 'viewers' by ClusterRoleBinding 'global', ClusterRole 'view', rule 2",
+                ],
+            ),
+            (
+                "system:serviceaccount:a:robot system:masters",
+                "get core pods a x",
+                &[
+                    "group 'system:masters' needs no binding",
+                    "ServiceAccount 'a/robot' by RoleBinding 'a/own', Role 'a/own', rule 0",
+                ],
+            ),
+        ];
+        for (user, asked, expected) in cases {
+            let (who, request) = (who(user), request(asked));
+            let reasons = policy.explain(&who, &request);
+            assert_eq!(told(&reasons), *expected, "{user}: {asked}");
+            assert_eq!(policy.allows(&who, &request), !expected.is_empty(), "{user}: {asked}");
+        }
+    }
+
+    #[test]
+    fn who_can_names_every_subject_and_always_the_masters() {
+        let policy = world();
+        let masters = "group 'system:masters' needs no binding";
+        assert_eq!(told(&policy.who_can(&request("get apps pods a x"))), [masters]);
+        assert_eq!(
+            told(&policy.who_can(&request("list core pods b y"))),
+            [
+                "user 'jane' by RoleBinding 'b/view', ClusterRole 'view', rule 0",
+                "user 'jane' by RoleBinding 'b/view', ClusterRole 'view', rule 2",
+                masters,
+                "group 'viewers' by ClusterRoleBinding 'global', ClusterRole 'view', rule 0",
+                "group 'viewers' by ClusterRoleBinding 'global', ClusterRole 'view', rule 2",
+            ]
+        );
+        let a = told(&policy.who_can(&request("get core pods a x")));
+        assert!(
+            a.contains(&"ServiceAccount 'a/robot' by RoleBinding 'a/own', Role 'a/own', rule 0".to_owned()),
+            "{a:?}"
+        );
+        assert!(!a.iter().any(|reason| reason.contains("'b/")), "{a:?}");
+    }
+
+    #[test]
+    fn reasons_read_well_as_json() {
+        let reasons = world().explain(&who("jim"), &request("get core pods a x"));
+        let expected = serde_json::json!([{
+            "subject": {"kind": "User", "name": "jim"},
+            "by": {"binding": {
+                "binding": {"kind": "RoleBinding", "namespace": "a", "name": "own"},
+                "role": {"kind": "Role", "namespace": "a", "name": "own"},
+                "rule": 0,
+            }},
+        }]);
+        assert_eq!(serde_json::to_value(reasons).unwrap(), expected);
+    }
+}

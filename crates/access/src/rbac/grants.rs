@@ -179,3 +179,130 @@ fn tidy<T: Ord>(list: &mut Vec<T>) {
     list.sort();
     list.dedup();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{binding, policy, role, who};
+    use super::*;
+
+    /// `Nothing`, `Everything`, or `namespaces | namespace/name`, with `*` for every namespace.
+    fn told(scope: &Scope) -> String {
+        match scope {
+            Scope::Nothing => "Nothing".to_owned(),
+            Scope::Everything => "Everything".to_owned(),
+            Scope::Some { namespaces, names } => {
+                let name = |named: &Named| format!("{}/{}", named.namespace.as_deref().unwrap_or("*"), named.name);
+                format!("{} | {}", namespaces.join(" "), names.iter().map(name).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    fn world() -> Policy {
+        policy([
+            role("view", &["get,list core pods,namespaces", "get core pods/log", "watch apps *"]),
+            role("named", &["get core pods x,y", "list core pods z"]),
+            role("admin", &["* * *"]),
+            role("a/view", &["get,list core pods,namespaces", "get core pods/log", "watch apps *"]),
+            role("empty", &[]),
+            binding("a/view", "ClusterRole/view", &["Group:viewers"]),
+            binding("b/view", "ClusterRole/view", &["Group:viewers", "User:jane"]),
+            binding("a/named", "ClusterRole/named", &["User:jim"]),
+            binding("named", "ClusterRole/named", &["User:joe"]),
+            binding("a/again", "ClusterRole/named", &["User:joe"]),
+            binding("admin", "ClusterRole/admin", &["User:root"]),
+            binding("a/admin", "ClusterRole/admin", &["User:chief"]),
+            binding("a/empty", "ClusterRole/empty", &["User:jack"]),
+            binding("a/dangling", "Role/nowhere", &["User:jack"]),
+        ])
+    }
+
+    #[test]
+    fn grants_are_the_sets_that_bindings_and_rules_make() {
+        let policy = world();
+        let cases = [
+            ("jane viewers", "get", "", "pods", "a b | "),
+            ("jane", "get", "", "pods", "b | "),
+            ("jane", "get", "", "pods/log", "b | "),
+            ("jane", "list", "", "pods/log", "Nothing"),
+            ("jane", "watch", "apps", "anything", "b | "),
+            ("jane", "get", "apps", "pods", "Nothing"),
+            ("jane", "delete", "", "pods", "Nothing"),
+            ("jane viewers", "get", "", "namespaces", "a b | /a /b"),
+            ("jane viewers", "list", "", "namespaces", "a b | "),
+            ("jim", "get", "", "pods", " | a/x a/y"),
+            ("jim", "list,get", "", "pods", " | a/x a/y a/z"),
+            ("joe", "get", "", "pods", " | */x */y"),
+            ("root", "get", "any", "thing/part", "Everything"),
+            ("chief", "get", "any", "thing", "a | "),
+            ("chief", "get", "", "namespaces", "a | /a"),
+            ("jack", "get", "", "pods", "Nothing"),
+            ("nobody", "get", "", "pods", "Nothing"),
+            ("nobody system:masters", "get", "", "pods", "Everything"),
+        ];
+        for (user, verbs, group, resource, expected) in cases {
+            let verbs: Vec<&str> = verbs.split(',').collect();
+            let scope = policy.grants(&who(user), &verbs).scope(group, resource);
+            assert_eq!(told(&scope), expected, "{user}: {verbs:?} {resource}");
+        }
+    }
+
+    #[test]
+    fn nothing_granted_is_nothing() {
+        let policy = world();
+        for (user, verbs) in [
+            ("nobody", ["get", "*"].as_slice()),
+            ("jack", &["get", "*"]),
+            ("jane", &["delete"]),
+            ("root", &[]),
+            ("nobody system:masters", &[]),
+        ] {
+            let grants = policy.grants(&who(user), verbs);
+            assert!(grants.is_empty(), "{user}");
+            for (group, resource) in [("", "pods"), ("", ""), ("*", "*"), ("", "namespaces")] {
+                let scope = grants.scope(group, resource);
+                assert_eq!(scope, Scope::Nothing, "{user}");
+                assert!(!scope.contains("", "") && !scope.contains("a", "x"), "{user}");
+            }
+        }
+        assert!(Policy::new().grants(&who(""), &["get"]).is_empty());
+        assert!(!policy.grants(&who("root"), &["get"]).is_empty());
+        assert!(!policy.grants(&who("nobody system:masters"), &["get"]).is_empty());
+    }
+
+    #[test]
+    fn a_scope_has_what_its_sets_have() {
+        let policy = world();
+        // user, verb, namespace, name, whether the pods have it
+        let cases = [
+            ("jane viewers", "get", "a", "any", true),
+            ("jane viewers", "get", "a", "", true),
+            ("jane viewers", "get", "c", "any", false),
+            ("jane viewers", "get", "", "a", false),
+            ("jim", "get", "a", "x", true),
+            ("jim", "get", "a", "z", false),
+            ("jim", "get", "a", "", false),
+            ("jim", "get", "b", "x", false),
+            ("joe", "get", "b", "x", true),
+            ("joe", "get", "", "x", true),
+            ("joe", "get", "b", "z", false),
+            ("root", "get", "", "", true),
+        ];
+        for (user, verb, namespace, name, expected) in cases {
+            let scope = policy.grants(&who(user), &[verb]).scope("", "pods");
+            assert_eq!(scope.contains(namespace, name), expected, "{user}: '{namespace}/{name}'");
+        }
+    }
+
+    #[test]
+    fn roles_with_the_same_rules_are_compiled_once() {
+        let policy = policy([
+            role("a/view", &["get core pods"]),
+            role("b/view", &["get core pods"]),
+            binding("a/view", "Role/view", &["User:jane", "Group:viewers"]),
+            binding("b/view", "Role/view", &["User:jane"]),
+        ]);
+        let grants = policy.grants(&who("jane viewers"), &["get"]);
+        assert_eq!(grants.parts.len(), 1);
+        assert_eq!(told(&grants.scope("", "pods")), "a b | ");
+    }
+}

@@ -22,6 +22,9 @@ mod explain;
 mod grants;
 mod subject;
 
+#[cfg(test)]
+mod fixtures;
+
 pub use explain::{Means, Reason};
 pub use grants::{Grants, Named, Scope};
 pub use object::{RbacKey, RbacKind, RbacObject};

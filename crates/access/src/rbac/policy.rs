@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::object::{Binding, Kept, RbacKey, RbacKind, RbacObject};
 use super::request::{Request, Who};
 use super::rule::{Rule, Rules};
-use super::subject::Principal;
+use super::subject::{Principal, Subject};
 
 /// The RBAC objects of one cluster. Changing one costs what that one holds, not what all of them do.
 #[derive(Clone, Debug, Default)]
@@ -143,5 +143,162 @@ impl Policy {
 }
 
 fn principals(binding: &Binding) -> HashSet<Principal> {
-    binding.subjects.iter().map(super::subject::Subject::principal).collect()
+    binding.subjects.iter().map(Subject::principal).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+
+    use super::super::fixtures::{binding, policy, request, role, who};
+    use super::*;
+
+    #[test]
+    fn bindings_count_where_they_are_and_roles_are_found_where_they_may_be() {
+        let policy = policy([
+            role("reader", &["get core pods"]),
+            role("a/reader", &["get core secrets"]),
+            role("b/reader", &["get core configmaps"]),
+            role("b/only-b", &["get core secrets"]),
+            role("empty", &[]),
+            binding("global", "ClusterRole/reader", &["User:jane"]),
+            binding("a/own", "Role/reader", &["User:jim"]),
+            binding("a/borrowed", "ClusterRole/reader", &["User:joe"]),
+            binding("a/foreign", "Role/only-b", &["User:jim"]),
+            binding("a/dangling", "Role/nowhere", &["User:jim", "User:joe"]),
+            binding("wrong", "Role/reader", &["User:jack"]),
+            binding("a/odd", "Something/reader", &["User:jack"]),
+            binding("nothing", "ClusterRole/empty", &["User:jack"]),
+            binding("/homeless", "ClusterRole/reader", &["User:jack"]),
+        ]);
+        let cases = [
+            // A ClusterRoleBinding counts everywhere.
+            ("jane", "get core pods a x", true),
+            ("jane", "get core pods - x", true),
+            ("jane", "get core secrets a x", false),
+            // A Role is of the binding's namespace, whatever has the same name elsewhere.
+            ("jim", "get core secrets a x", true),
+            ("jim", "get core secrets b x", false),
+            ("jim", "get core secrets - x", false),
+            ("jim", "get core configmaps a x", false),
+            ("jim", "get core pods a x", false),
+            // A ClusterRole in a RoleBinding stays in its namespace.
+            ("joe", "get core pods a x", true),
+            ("joe", "get core pods b x", false),
+            ("joe", "get core pods - x", false),
+            // References to other kinds, roles without rules and RoleBindings of no namespace are nothing.
+            ("jack", "get core pods a x", false),
+            ("jack", "get core pods - x", false),
+            ("jack", "get core secrets a x", false),
+            // The masters need none of it, by exactly that group.
+            ("jill system:masters", "delete any thing - x", true),
+            ("jill system:Masters", "delete any thing - x", false),
+            ("system:masters", "delete any thing - x", false),
+        ];
+        for (user, asked, expected) in cases {
+            assert_eq!(policy.allows(&who(user), &request(asked)), expected, "{user}: {asked}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_read_in_itself_and_listed_in_the_cluster() {
+        let policy = policy([
+            role("look", &["get,list core namespaces"]),
+            role("a/named", &["get core namespaces a,b"]),
+            binding("a/look", "ClusterRole/look", &["User:jane"]),
+            binding("a/named", "Role/named", &["User:jim"]),
+        ]);
+        let cases = [
+            ("jane", "get core namespaces - a", true),
+            ("jane", "get core namespaces - b", false),
+            ("jane", "list core namespaces - a", false),
+            ("jane", "list core namespaces - -", false),
+            ("jim", "get core namespaces - a", true),
+            ("jim", "get core namespaces - b", false),
+            ("jim", "get core namespaces a b", true),
+        ];
+        for (user, asked, expected) in cases {
+            let (who, request) = (who(user), request(asked));
+            assert_eq!(policy.allows(&who, &request), expected, "{user}: {asked}");
+            let scope = policy.grants(&who, &[request.verb]).scope("", "namespaces");
+            assert_eq!(scope.contains(request.namespace, request.name), expected, "compiled, {user}: {asked}");
+        }
+    }
+
+    #[test]
+    fn paths_are_granted_for_the_cluster_only() {
+        let metrics = |kind: &str| {
+            let mut role = ClusterRole::default();
+            role.metadata.name = Some(kind.to_owned());
+            let paths = Some(vec!["/metrics".to_owned()]);
+            let rule = PolicyRule { verbs: vec!["get".to_owned()], non_resource_urls: paths, ..PolicyRule::default() };
+            role.rules = Some(vec![rule]);
+            RbacObject::from(role)
+        };
+        let policy = policy([
+            metrics("metrics"),
+            binding("global", "ClusterRole/metrics", &["User:jane"]),
+            binding("a/local", "ClusterRole/metrics", &["User:jim"]),
+        ]);
+        assert!(policy.allows_path(&who("jane"), "get", "/metrics"));
+        assert!(!policy.allows_path(&who("jane"), "post", "/metrics"));
+        assert!(!policy.allows_path(&who("jim"), "get", "/metrics"));
+        assert!(policy.allows_path(&who("jill system:masters"), "get", "/anything"));
+    }
+
+    #[test]
+    fn every_change_counts_at_once_and_only_changes_move_the_epoch() {
+        let (jane, get) = (who("jane"), request("get core pods a x"));
+        let mut policy = Policy::new();
+        let steps: Vec<(&str, Change, bool, bool)> = vec![
+            // what, the change, whether it moves the epoch, whether jane may afterwards
+            ("dangling", upsert(binding("a/read", "Role/reader", &["User:jane"])), true, false),
+            ("resolved", upsert(role("a/reader", &["get core pods"])), true, true),
+            ("again", upsert(role("a/reader", &["get core pods"])), false, true),
+            ("bound again", upsert(binding("a/read", "Role/reader", &["User:jane"])), false, true),
+            ("emptied", upsert(role("a/reader", &[])), true, false),
+            ("refilled", upsert(role("a/reader", &["* * *"])), true, true),
+            ("another subject", upsert(binding("a/read", "Role/reader", &["User:jim"])), true, false),
+            ("back", upsert(binding("a/read", "Role/reader", &["User:jim", "User:jane"])), true, true),
+            ("another role", upsert(binding("a/read", "Role/other", &["User:jane"])), true, false),
+            ("back again", upsert(binding("a/read", "Role/reader", &["User:jane"])), true, true),
+            ("role gone", remove(role("a/reader", &[])), true, false),
+            ("gone already", remove(role("a/reader", &[])), false, false),
+            ("role back", upsert(role("a/reader", &["get core pods"])), true, true),
+            ("binding gone", remove(binding("a/read", "Role/reader", &[])), true, false),
+            ("listed", list(RbacKind::RoleBinding, vec![binding("a/two", "Role/reader", &["User:jane"])]), true, true),
+            (
+                "same list",
+                list(RbacKind::RoleBinding, vec![binding("a/two", "Role/reader", &["User:jane"])]),
+                false,
+                true,
+            ),
+            ("other kind", list(RbacKind::ClusterRoleBinding, vec![]), false, true),
+            ("empty list", list(RbacKind::Role, vec![]), true, false),
+            ("empty list of bindings", list(RbacKind::RoleBinding, vec![]), true, false),
+        ];
+        for (what, change, moves, allowed) in steps {
+            let epoch = policy.epoch();
+            change(&mut policy);
+            assert_eq!(policy.epoch() != epoch, moves, "{what}");
+            assert_eq!(policy.allows(&jane, &get), allowed, "{what}");
+            assert_eq!(policy.grants(&jane, &["get"]).scope("", "pods").contains("a", "x"), allowed, "{what}");
+        }
+        let left = (policy.roles.len(), policy.distinct.len(), policy.bindings.len(), policy.by_principal.len());
+        assert_eq!(left, (0, 0, 0, 0), "nothing is kept of what is gone");
+    }
+
+    type Change = Box<dyn Fn(&mut Policy)>;
+
+    fn upsert(object: RbacObject) -> Change {
+        Box::new(move |policy| policy.upsert(object.clone()))
+    }
+
+    fn remove(object: RbacObject) -> Change {
+        Box::new(move |policy| policy.remove(&object.key()))
+    }
+
+    fn list(kind: RbacKind, objects: Vec<RbacObject>) -> Change {
+        Box::new(move |policy| policy.replace(kind, objects.clone()))
+    }
 }

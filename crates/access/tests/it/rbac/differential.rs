@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use access::rbac::{Policy, RbacObject, Request, Scope, Who};
 use fastrand::Rng;
-use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef};
-use kube::Client;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef};
 use kube::api::{Api, DeleteParams};
+use kube::{Client, ResourceExt};
 use testbed::{Cluster, eventually, scale, seed};
 
 use super::model::{CLAUSES, Clause, Model};
@@ -87,15 +87,29 @@ async fn one_round(client: &Client, namespaces: &[String], mut rng: Rng, gatheri
 /// come back to another role.
 async fn edit(client: &Client, maker: &mut Maker<'_>, before: &World, policy: &mut Policy) {
     for role in before.roles.iter().filter(|role| is_made(*role)) {
-        if maker.rng.u8(..4) == 0 {
-            let rules = if maker.rng.bool() { Vec::new() } else { maker.rules(true) };
-            let mut role = role.clone();
-            role.rules = Some(rules);
-            policy.upsert(update(client, &role).await);
+        if let Some(rules) = other_rules(maker, true) {
+            policy.upsert(update(client, &Role { rules, ..role.clone() }).await);
+        }
+    }
+    // Not those that aggregated ones are gathered from: their rules would follow at a time of their own.
+    let plain = |role: &&ClusterRole| is_made(*role) && role.name_any().starts_with("role");
+    for role in before.cluster_roles.iter().filter(plain) {
+        if let Some(rules) = other_rules(maker, false) {
+            policy.upsert(update(client, &ClusterRole { rules, ..role.clone() }).await);
         }
     }
     edit_bindings(client, &mut maker.rng, &before.role_bindings, policy).await;
     edit_bindings(client, &mut maker.rng, &before.cluster_role_bindings, policy).await;
+}
+
+/// None: leave them as they are.
+#[expect(clippy::option_option, reason = "the inner one is a field of Kubernetes")]
+fn other_rules(maker: &mut Maker<'_>, namespaced: bool) -> Option<Option<Vec<PolicyRule>>> {
+    match maker.rng.u8(..6) {
+        0 => Some(None),
+        1 => Some(Some(maker.rules(namespaced))),
+        _ => None,
+    }
 }
 
 async fn edit_bindings<B: Binding>(client: &Client, rng: &mut Rng, bindings: &[B], policy: &mut Policy) {

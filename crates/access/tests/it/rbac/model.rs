@@ -167,7 +167,7 @@ impl<'a> Model<'a> {
         let there: Vec<_> = bindings.iter().map(key).collect();
         let former = bindings_of_former(before, |bound| !there.contains(&key(bound)));
         bindings.extend(former);
-        let cluster_roles = now.cluster_roles.iter().map(|role| (text(&role.metadata.name), role)).collect();
+        let cluster_roles = now.cluster_roles.iter().map(|role| (text(role.metadata.name.as_ref()), role)).collect();
         Model { bindings, roles: roles(now), former_roles: roles(before), cluster_roles }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Model<'a> {
             && let Some(whole) = whole
         {
             let parts = self.cluster_roles.values().filter(|part| gathers(whole, part));
-            let parts = parts.map(|part| ("", text(&part.metadata.name)));
+            let parts = parts.map(|part| ("", text(part.metadata.name.as_ref())));
             others.extend(parts.filter_map(|part| self.roles.get_key_value(&part)));
         }
         for (_, rules) in others {
@@ -349,8 +349,7 @@ fn covers(rule: &PolicyRule, ask: &Ask, broken: Option<Clause>) -> bool {
             let combined = if subresource.is_empty() { resource.clone() } else { format!("{resource}/{subresource}") };
             let any_resource = |known: &String| {
                 let sub = !subresource.is_empty();
-                let wildcard =
-                    !is(Clause::ResourceWildcard) && !(sub && is(Clause::ResourceWildcardCoversSubresources));
+                let wildcard = !(is(Clause::ResourceWildcard) || sub && is(Clause::ResourceWildcardCoversSubresources));
                 same(known, &combined)
                     || known == "*" && wildcard
                     || sub && *known == format!("*/{subresource}") && !is(Clause::SubresourceWildcard)
@@ -401,7 +400,7 @@ fn bindings(world: &World) -> Vec<Bound<'_>> {
         deleted: false,
     });
     let local = world.role_bindings.iter().map(|binding| Bound {
-        namespace: text(&binding.metadata.namespace),
+        namespace: text(binding.metadata.namespace.as_ref()),
         role: &binding.role_ref,
         subjects: binding.subjects.as_deref().unwrap_or_default(),
         deleted: false,
@@ -409,19 +408,21 @@ fn bindings(world: &World) -> Vec<Bound<'_>> {
     global.chain(local).collect()
 }
 
-fn bindings_of_former<'a>(world: &'a World, gone: impl Fn(&Bound<'_>) -> bool) -> Vec<Bound<'a>> {
+fn bindings_of_former(world: &World, gone: impl Fn(&Bound<'_>) -> bool) -> Vec<Bound<'_>> {
     let former = bindings(world).into_iter().filter(gone);
     former.map(|bound| Bound { deleted: true, ..bound }).collect()
 }
 
 /// By namespace, which is empty for ClusterRoles, and name.
 fn roles(world: &World) -> HashMap<(&str, &str), Vec<&PolicyRule>> {
-    let global = world.cluster_roles.iter().map(|role| (("", text(&role.metadata.name)), &role.rules));
-    let local =
-        world.roles.iter().map(|role| ((text(&role.metadata.namespace), text(&role.metadata.name)), &role.rules));
+    let global = world.cluster_roles.iter().map(|role| (("", text(role.metadata.name.as_ref())), &role.rules));
+    let local = world
+        .roles
+        .iter()
+        .map(|role| ((text(role.metadata.namespace.as_ref()), text(role.metadata.name.as_ref())), &role.rules));
     global.chain(local).map(|(key, rules)| (key, rules.iter().flatten().collect())).collect()
 }
 
-fn text(value: &Option<String>) -> &str {
-    value.as_deref().unwrap_or_default()
+fn text(value: Option<&String>) -> &str {
+    value.map_or("", String::as_str)
 }

@@ -76,25 +76,22 @@ impl<'a> Asker<'a> {
 
     pub(super) fn question(&mut self) -> Question {
         let (binding_namespace, role, subjects) = pick(&mut self.rng, &self.bindings);
-        let mut who = match subjects {
-            [] => self.anybody(),
-            subjects => {
-                let subject = pick(&mut self.rng, subjects);
-                self.fitting(&subject, &binding_namespace)
-            }
+        let subject = (!subjects.is_empty()).then(|| pick(&mut self.rng, subjects));
+        let mut who = match &subject {
+            Some(subject) => self.fitting(subject, &binding_namespace),
+            None => self.anybody(),
         };
         let mut ask = match self.rule(&binding_namespace, role) {
             Some(rule) => self.about(&rule, &binding_namespace),
             None => self.anything(&binding_namespace),
         };
-        if self.rng.u8(..4) == 0 {
-            self.bend_who(&mut who, subjects);
-        }
-        if self.rng.u8(..20) < 7 {
-            self.bend(&mut ask);
+        match self.rng.u8(..20) {
+            0..6 => self.bend_who(&mut who, subject.as_ref()),
+            6..12 => self.bend(&mut ask),
+            _ => {}
         }
         if ask.is_of_namespaces() {
-            self.make_askable(&mut who, &mut ask);
+            self.make_askable(&mut who, &mut ask, &binding_namespace);
         }
         Question { who, ask }
     }
@@ -152,34 +149,24 @@ impl<'a> Asker<'a> {
         who
     }
 
-    fn bend_who(&mut self, who: &mut Who, subjects: &[Subject]) {
-        match self.rng.u8(..10) {
-            0 => swap_case(&mut who.user),
-            1 => who.groups.iter_mut().for_each(swap_case),
+    fn bend_who(&mut self, who: &mut Who, subject: Option<&Subject>) {
+        let (kind, name) = subject.map_or(("", ""), |subject| (&subject.kind, &subject.name));
+        match (kind, self.rng.u8(..8)) {
+            ("User", 0 | 1) => swap_case(&mut who.user),
+            ("Group", 0 | 1) => who.groups.iter_mut().for_each(swap_case),
             // Users and groups are apart, even when they have the same name.
-            2 => (who.user, who.groups) = (self.anybody().user, vec![who.user.clone()]),
-            3 => {
-                if let Some(group) = who.groups.pop() {
-                    (who.user, who.groups) = (group, Vec::new());
-                }
+            ("User", 2 | 3) => (who.user, who.groups) = (self.anybody().user, vec![who.user.clone()]),
+            ("Group", 2 | 3) => (who.user, who.groups) = (name.to_owned(), Vec::new()),
+            ("ServiceAccount", 0 | 1) => name.clone_into(&mut who.user),
+            ("ServiceAccount", 2 | 3) => {
+                who.user = format!("system:serviceaccount:{}:{name}", pick(&mut self.rng, self.namespaces));
             }
-            4 => who.groups.push("system:masters".to_owned()),
-            5 => who.groups.clear(),
-            6 => {
-                // The same ServiceAccount's name, in another namespace or as an ordinary user.
-                let named = subjects.iter().find(|subject| subject.kind == "ServiceAccount");
-                let name = named.map_or("robot0", |subject| &subject.name).to_owned();
-                let namespace = pick(&mut self.rng, self.namespaces);
-                who.user = if self.rng.bool() { name } else { format!("system:serviceaccount:{namespace}:{name}") };
-            }
-            7 => who.user = "*".to_owned(),
-            8 => *who = self.anybody(),
-            _ => {
-                // Nobody, but in groups.
-                if !who.groups.is_empty() {
-                    who.user.clear();
-                }
-            }
+            ("User", 4) => "*".clone_into(&mut who.user),
+            (_, 5) => who.groups.push("system:masters".to_owned()),
+            (_, 6) => who.groups.clear(),
+            // Nobody, but in groups.
+            (_, 7) if !who.groups.is_empty() => who.user.clear(),
+            _ => *who = self.anybody(),
         }
     }
 
@@ -193,8 +180,8 @@ impl<'a> Asker<'a> {
         };
         if let Some(paths) = &rule.non_resource_urls {
             let path = match pick(rng, paths).strip_suffix('*') {
-                Some(prefix) if rng.bool() => format!("{prefix}a"),
                 Some(prefix) if rng.bool() => prefix.trim_end_matches('/').to_owned(),
+                Some(prefix) if rng.bool() => format!("{prefix}a"),
                 _ => pick(rng, PATHS).to_owned(),
             };
             return Ask::Path { verb, path };
@@ -216,7 +203,7 @@ impl<'a> Asker<'a> {
         let name = match &rule.resource_names {
             Some(names) => match pick(rng, names).as_str() {
                 "*" if rng.u8(..4) > 0 => pick(rng, NAMES).to_owned(),
-                name if rng.u8(..4) == 0 => name.to_lowercase(),
+                name if rng.bool() => name.to_lowercase(),
                 name => name.to_owned(),
             },
             None if rng.u8(..3) == 0 => String::new(),
@@ -255,7 +242,7 @@ impl<'a> Asker<'a> {
                 1 => pick(rng, PATHS).clone_into(path),
                 _ => swap_case(path),
             },
-            Ask::Resource { verb, group, resource, subresource, namespace, name } => match rng.u8(..12) {
+            Ask::Resource { verb, group, resource, subresource, namespace, name } => match rng.u8(..13) {
                 0 => pick(rng, VERBS).clone_into(verb),
                 1 => pick(rng, GROUPS).clone_into(group),
                 2 => pick(rng, RESOURCES).clone_into(resource),
@@ -263,7 +250,8 @@ impl<'a> Asker<'a> {
                 5..7 => pick(rng, SUBRESOURCES).clone_into(subresource),
                 7 => pick(rng, NAMES).clone_into(name),
                 8 => name.clear(),
-                9 => [verb, group, resource, name].into_iter().for_each(swap_case),
+                9 => swap_case(pick_one(rng, [verb, group, resource, name])),
+                11 => swap_case(name),
                 10 => *namespace = pick(rng, self.namespaces),
                 _ => {
                     *ask = Ask::Path { verb: verb.clone(), path: pick(rng, PATHS).to_owned() };
@@ -273,7 +261,7 @@ impl<'a> Asker<'a> {
     }
 
     /// Shapes a request for namespaces so that it can be made: with somebody to be, and as a real verb.
-    fn make_askable(&mut self, who: &mut Who, ask: &mut Ask) {
+    fn make_askable(&mut self, who: &mut Who, ask: &mut Ask, binding_namespace: &str) {
         if who.user.is_empty() {
             who.user = self.anybody().user;
         }
@@ -285,13 +273,19 @@ impl<'a> Asker<'a> {
         group.clear();
         subresource.clear();
         if self.rng.u8(..4) > 0 && !self.namespaces.contains(name) {
-            *name = pick(&mut self.rng, self.namespaces);
+            let own = !binding_namespace.is_empty() && self.rng.u8(..4) > 0;
+            *name = if own { binding_namespace.to_owned() } else { pick(&mut self.rng, self.namespaces) };
         }
         let verbs: &[&str] = if name.is_empty() { &["list"] } else { &["get", "list", "delete"] };
         if !verbs.contains(&verb.as_str()) {
             pick(&mut self.rng, verbs).clone_into(verb);
         }
     }
+}
+
+fn pick_one<'a>(rng: &mut Rng, from: [&'a mut String; 4]) -> &'a mut String {
+    let at = rng.usize(..from.len());
+    from.into_iter().nth(at).expect("one of four")
 }
 
 /// The first letter in capitals, or not any more.

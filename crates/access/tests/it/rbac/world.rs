@@ -88,7 +88,7 @@ impl Maker<'_> {
             let name = format!("binding{number}");
             if self.rng.u8(..10) < 6 {
                 let namespace = pick(&mut self.rng, self.namespaces);
-                let kind = if self.rng.u8(..10) < 4 { "Role" } else { "ClusterRole" };
+                let kind = if self.rng.bool() { "Role" } else { "ClusterRole" };
                 let role_ref = self.role_ref(kind);
                 let subjects = Some(self.subjects(&namespace));
                 world.role_bindings.push(RoleBinding { metadata: in_namespace(&name, &namespace), role_ref, subjects });
@@ -116,8 +116,21 @@ impl Maker<'_> {
             _ => some(rng, VERBS),
         };
         if !namespaced && rng.u8(..8) == 0 {
-            let paths = ["/metrics", "/metrics/*", "/logs/*", "/status*", "/Metrics", "*"];
+            let paths = ["/metrics", "/metrics/*", "/logs/*", "/logs/*", "/status*", "/Metrics", "*"];
             return PolicyRule { verbs, non_resource_urls: Some(some(rng, &paths)), ..PolicyRule::default() };
+        }
+        if rng.u8(..6) == 0 {
+            // What a RoleBinding grants of its own namespace.
+            let (verbs, groups) = (some(rng, &["get", "list", "delete", "*"]), some(rng, &["", "*"]));
+            let names = (rng.u8(..4) == 0).then(|| one(pick(rng, self.namespaces)));
+            let resources = Some(one("namespaces"));
+            return PolicyRule {
+                verbs,
+                api_groups: Some(groups),
+                resources,
+                resource_names: names,
+                ..Default::default()
+            };
         }
         let groups = match rng.u8(..20) {
             0..3 => one("*"),
@@ -125,21 +138,19 @@ impl Maker<'_> {
             4..9 => one(""),
             _ => some(rng, GROUPS),
         };
-        let resources = match rng.u8(..24) {
+        let resources = match rng.u8(..20) {
             0..3 => one("*"),
             3..6 => one(format!("*/{}", pick(rng, SUBRESOURCES))),
             6..9 => one(format!("{}/*", pick(rng, RESOURCES))),
             9..12 => one(format!("{}/{}", pick(rng, RESOURCES), pick(rng, SUBRESOURCES))),
             12 => one("Pods"),
-            13..17 => one("namespaces"),
             _ => some(rng, RESOURCES),
         };
         let names = match rng.u8(..20) {
             0..3 => Some(one(pick(rng, NAMES))),
             3 => Some(some(rng, NAMES)),
             4..6 => Some(one("*")),
-            6 => Some(one("Web")),
-            7 => Some(one(pick(rng, self.namespaces))),
+            6..8 => Some(one("Web")),
             _ => None,
         };
         PolicyRule {
@@ -174,7 +185,7 @@ impl Maker<'_> {
                 let name = match rng.u8(..12) {
                     0 => "*".to_owned(),
                     1 => format!("User{}", rng.u8(..24)),
-                    2 => format!("system:serviceaccount:{}:robot{}", pick(rng, self.namespaces), rng.u8(..4)),
+                    2..4 => format!("system:serviceaccount:{}:robot{}", pick(rng, self.namespaces), rng.u8(..4)),
                     _ => format!("user{}", rng.u8(..24)),
                 };
                 // Of no meaning for users, and accepted.
@@ -317,12 +328,12 @@ pub(super) async fn delete<K: Kept>(client: &Client, object: &K) {
 }
 
 async fn create_all<K: Kept>(client: &Client, objects: &[K]) {
-    stream::iter(objects).for_each_concurrent(8, |object| async { drop(create(client, object).await) }).await;
+    stream::iter(objects).for_each_concurrent(16, |object| async { drop(create(client, object).await) }).await;
 }
 
 async fn delete_all<K: Kept>(client: &Client, objects: &[K]) {
     let made = objects.iter().filter(|object| is_made(*object));
-    stream::iter(made).for_each_concurrent(8, |object| delete(client, object)).await;
+    stream::iter(made).for_each_concurrent(16, |object| delete(client, object)).await;
 }
 
 async fn list<K: Kept>(client: &Client) -> Vec<K> {
