@@ -73,7 +73,7 @@ async fn one_round(client: &Client, namespaces: &[String], mut rng: Rng, gatheri
     let now = World::list(client).await;
 
     let mut asker = Asker::new(rng.fork(), namespaces, &now, &before);
-    let questions: Vec<Question> = (0..scale().of(1_200, 4_200)).map(|_| asker.question()).collect();
+    let questions: Vec<Question> = (0..scale().of(1_200, 5_000)).map(|_| asker.question()).collect();
     let answers = allows_all(client, &questions).await;
     let (model, fresh) = (Model::new(&now, &before), now.policy());
     for (question, answer) in questions.iter().zip(answers) {
@@ -105,9 +105,9 @@ async fn edit(client: &Client, maker: &mut Maker<'_>, before: &World, policy: &m
 /// None: leave them as they are.
 #[expect(clippy::option_option, reason = "the inner one is a field of Kubernetes")]
 fn other_rules(maker: &mut Maker<'_>, namespaced: bool) -> Option<Option<Vec<PolicyRule>>> {
-    match maker.rng.u8(..6) {
+    match maker.rng.u8(..8) {
         0 => Some(None),
-        1 => Some(Some(maker.rules(namespaced))),
+        1 | 2 => Some(Some(maker.rules(namespaced))),
         _ => None,
     }
 }

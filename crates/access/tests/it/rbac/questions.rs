@@ -75,19 +75,35 @@ impl<'a> Asker<'a> {
     }
 
     pub(super) fn question(&mut self) -> Question {
-        let (binding_namespace, role, subjects) = pick(&mut self.rng, &self.bindings);
+        // A role without rules leads to few questions that are close to anything.
+        let mut binding = pick(&mut self.rng, &self.bindings);
+        while self.rules(&binding.0, binding.1).is_empty() && self.rng.u8(..4) > 0 {
+            binding = pick(&mut self.rng, &self.bindings);
+        }
+        let (binding_namespace, role, subjects) = binding;
         let subject = (!subjects.is_empty()).then(|| pick(&mut self.rng, subjects));
         let mut who = match &subject {
             Some(subject) => self.fitting(subject, &binding_namespace),
             None => self.anybody(),
         };
-        let mut ask = match self.rule(&binding_namespace, role) {
-            Some(rule) => self.about(&rule, &binding_namespace),
-            None => self.anything(&binding_namespace),
+        let bend = self.rng.u8(..20);
+        let rules = match bend {
+            // Of a role with the same name in another place, or of any.
+            0 | 1 => self.rules_of(|_, name| name == role.name),
+            2 => self.rules_of(|_, _| true),
+            _ => self.rules(&binding_namespace, role),
         };
-        match self.rng.u8(..20) {
-            0..6 => self.bend_who(&mut who, subject.as_ref()),
-            6..12 => self.bend(&mut ask),
+        let mut ask = match rules.as_slice() {
+            [] => self.anything(&binding_namespace),
+            rules => {
+                let rule = pick(&mut self.rng, rules);
+                self.about(rule, &binding_namespace)
+            }
+        };
+        match bend {
+            3..8 => self.bend_who(&mut who, subject.as_ref()),
+            8..11 => self.bend(&mut ask),
+            11 | 12 => ask = self.own_namespace(&binding_namespace),
             _ => {}
         }
         if ask.is_of_namespaces() {
@@ -96,24 +112,22 @@ impl<'a> Asker<'a> {
         Question { who, ask }
     }
 
-    /// Mostly a rule of the role, else one of a role with the same name in another place, or of any.
-    fn rule(&mut self, binding_namespace: &str, role: &RoleRef) -> Option<PolicyRule> {
-        let own = if role.kind == "Role" { binding_namespace } else { "" };
-        let luck = self.rng.u8(..20);
-        let parts = role.name.strip_prefix("whole");
-        let fits = |&&(namespace, name, _): &&(&str, &str, &[PolicyRule])| match luck {
-            0..14 => (namespace, name) == (own, role.name.as_str()),
-            14..18 => name == role.name,
-            _ => true,
-        };
-        let mut rules: Vec<&PolicyRule> = self.roles.iter().filter(fits).flat_map(|(_, _, rules)| *rules).collect();
-        if let (true, Some(whole)) = (rules.is_empty(), parts) {
-            // Not gathered yet: what it would be gathered from.
-            let part = |name: &str| name.strip_prefix("part").and_then(|number| number.parse::<usize>().ok());
-            let is_part = |name: &str| part(name).is_some_and(|part| (part % 4).to_string() == whole);
-            rules = self.roles.iter().filter(|(_, name, _)| is_part(name)).flat_map(|(_, _, rules)| *rules).collect();
+    /// The rules of a binding's role or, as long as nobody has gathered those, what they would be gathered from.
+    fn rules(&self, binding_namespace: &str, role: &RoleRef) -> Vec<&'a PolicyRule> {
+        let home = if role.kind == "Role" { binding_namespace } else { "" };
+        let own = self.rules_of(|namespace, name| (namespace, name) == (home, role.name.as_str()));
+        match role.name.strip_prefix("whole") {
+            Some(whole) if own.is_empty() => self.rules_of(|_, name| {
+                let part = name.strip_prefix("part").and_then(|number| number.parse::<usize>().ok());
+                part.is_some_and(|part| (part % 4).to_string() == whole)
+            }),
+            _ => own,
         }
-        (!rules.is_empty()).then(|| pick(&mut self.rng, &rules).clone())
+    }
+
+    fn rules_of(&self, wanted: impl Fn(&str, &str) -> bool) -> Vec<&'a PolicyRule> {
+        let roles = self.roles.iter().filter(|(namespace, name, _)| wanted(namespace, name));
+        roles.flat_map(|(_, _, rules)| *rules).collect()
     }
 
     fn anybody(&mut self) -> Who {
@@ -156,7 +170,7 @@ impl<'a> Asker<'a> {
             ("Group", 0 | 1) => who.groups.iter_mut().for_each(swap_case),
             // Users and groups are apart, even when they have the same name.
             ("User", 2 | 3) => (who.user, who.groups) = (self.anybody().user, vec![who.user.clone()]),
-            ("Group", 2 | 3) => (who.user, who.groups) = (name.to_owned(), Vec::new()),
+            ("Group", 2..=4) => (who.user, who.groups) = (name.to_owned(), Vec::new()),
             ("ServiceAccount", 0 | 1) => name.clone_into(&mut who.user),
             ("ServiceAccount", 2 | 3) => {
                 who.user = format!("system:serviceaccount:{}:{name}", pick(&mut self.rng, self.namespaces));
@@ -180,7 +194,7 @@ impl<'a> Asker<'a> {
         };
         if let Some(paths) = &rule.non_resource_urls {
             let path = match pick(rng, paths).strip_suffix('*') {
-                Some(prefix) if rng.bool() => prefix.trim_end_matches('/').to_owned(),
+                Some(prefix) if rng.u8(..3) > 0 => prefix.trim_end_matches('/').to_owned(),
                 Some(prefix) if rng.bool() => format!("{prefix}a"),
                 _ => pick(rng, PATHS).to_owned(),
             };
@@ -223,9 +237,21 @@ impl<'a> Asker<'a> {
         Ask::Resource { verb, group, resource, subresource: String::new(), namespace, name }
     }
 
+    /// The object of the binding's namespace, which is read inside it and listed outside.
+    fn own_namespace(&mut self, binding_namespace: &str) -> Ask {
+        Ask::Resource {
+            verb: pick(&mut self.rng, &["get", "delete", "list"]).to_owned(),
+            group: String::new(),
+            resource: "namespaces".to_owned(),
+            subresource: String::new(),
+            namespace: String::new(),
+            name: binding_namespace.to_owned(),
+        }
+    }
+
     /// Mostly where the binding counts.
     fn namespace(&mut self, binding_namespace: &str, resource: &str) -> String {
-        match self.rng.u8(..10) {
+        match self.rng.u8(..12) {
             _ if resource == "namespaces" && self.rng.u8(..4) > 0 => String::new(),
             0 => String::new(),
             1 => pick(&mut self.rng, self.namespaces),

@@ -103,7 +103,7 @@ impl Maker<'_> {
 
     /// Mostly few rules, sometimes none at all.
     pub(super) fn rules(&mut self, namespaced: bool) -> Vec<PolicyRule> {
-        let count = if self.rng.u8(..8) == 0 { 0 } else { self.rng.usize(1..4) };
+        let count = if self.rng.u8(..12) == 0 { 0 } else { self.rng.usize(1..4) };
         (0..count).map(|_| self.rule(namespaced)).collect()
     }
 
@@ -115,7 +115,7 @@ impl Maker<'_> {
             4 => vec!["get".to_owned(), "LIST".to_owned()],
             _ => some(rng, VERBS),
         };
-        if !namespaced && rng.u8(..8) == 0 {
+        if !namespaced && rng.u8(..6) == 0 {
             let paths = ["/metrics", "/metrics/*", "/logs/*", "/logs/*", "/status*", "/Metrics", "*"];
             return PolicyRule { verbs, non_resource_urls: Some(some(rng, &paths)), ..PolicyRule::default() };
         }
