@@ -73,7 +73,7 @@ async fn one_round(client: &Client, namespaces: &[String], mut rng: Rng, gatheri
     let now = World::list(client).await;
 
     let mut asker = Asker::new(rng.fork(), namespaces, &now, &before);
-    let questions: Vec<Question> = (0..scale().of(1_200, 5_000)).map(|_| asker.question()).collect();
+    let questions: Vec<Question> = (0..scale().of(1_000, 6_000)).map(|_| asker.question()).collect();
     let answers = allows_all(client, &questions).await;
     let (model, fresh) = (Model::new(&now, &before), now.policy());
     for (question, answer) in questions.iter().zip(answers) {

@@ -115,8 +115,8 @@ impl Maker<'_> {
             4 => vec!["get".to_owned(), "LIST".to_owned()],
             _ => some(rng, VERBS),
         };
-        if !namespaced && rng.u8(..6) == 0 {
-            let paths = ["/metrics", "/metrics/*", "/logs/*", "/logs/*", "/status*", "/Metrics", "*"];
+        if !namespaced && rng.u8(..5) == 0 {
+            let paths = ["/metrics", "/metrics/*", "/metrics/*", "/logs/*", "/logs/*", "/status*", "/Metrics", "*"];
             return PolicyRule { verbs, non_resource_urls: Some(some(rng, &paths)), ..PolicyRule::default() };
         }
         if rng.u8(..6) == 0 {
