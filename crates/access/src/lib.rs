@@ -3,7 +3,8 @@
 //! The one door is [`Gate`]: it turns what a request presents (a token, a client certificate, a front proxy's
 //! headers) into an [`Identity`], and decides whether that identity may do an [`Action`]. With a cluster, both answers
 //! come from Kubernetes (TokenReview, SubjectAccessReview); standalone, from hashed static tokens and roles per
-//! namespace pattern. [`http`] is how handlers meet the gate; [`audit`] keeps what was decided and done.
+//! namespace pattern. [`http`] is how handlers meet the gate; [`audit`] keeps what was decided and done. Beside the gate,
+//! [`rbac`] answers for whole lists what Kubernetes would answer one by one.
 //!
 //! What must never be here: a default that lets somebody in, a token in a log or an error, a decision that outlives
 //! its time to live, or knowledge of any capability's routes.
@@ -22,6 +23,7 @@ mod tokens;
 pub mod audit;
 pub mod http;
 pub mod metrics;
+pub mod rbac;
 
 pub use action::Action;
 pub use authenticate::{

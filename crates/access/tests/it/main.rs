@@ -6,3 +6,4 @@
 )]
 
 mod audit;
+mod rbac;
