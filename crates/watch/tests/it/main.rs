@@ -1,0 +1,1 @@
+//! The one integration test target of this crate: a module per subject.
