@@ -168,7 +168,10 @@ impl Actor {
                 Some(Err(_elapsed)) => return Err(Fault::Lost(Why::Silent)),
                 // A server that ends watches at once is in trouble; do not hammer it.
                 Some(Ok(None)) if !spoke && begun.elapsed() < time / 4 => return Err(Fault::Lost(Why::Unreachable)),
-                Some(Ok(None)) => return Ok(Next::Watch),
+                Some(Ok(None)) => {
+                    self.again_pauses.reset();
+                    return Ok(Next::Watch);
+                }
                 Some(Ok(Some(chunk))) => {
                     self.take(chunk).await?;
                     self.heard();
