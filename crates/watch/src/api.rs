@@ -131,7 +131,7 @@ impl Api {
 
     /// Whether the kind is gone from the cluster, and not just hidden by a server that is starting, by a proxy that
     /// answers 404 to everything, or by a failing extension.
-    pub(crate) async fn is_served(self) -> Served {
+    pub(crate) async fn served(self) -> Served {
         let definition = match self.definition().await {
             Ok(definition) => definition,
             Err(why) => return Served::Unknown(why),

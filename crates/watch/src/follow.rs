@@ -142,7 +142,7 @@ pub struct Handle {
 pub enum Fetched {
     /// It is there; an `Applied` was queued if the stream did not know it as it is.
     Present,
-    /// It is not; a `Deleted` was queued unless the stream has told that already.
+    /// It is not; a `Deleted` was queued.
     Absent,
 }
 

@@ -165,7 +165,7 @@ impl Keys {
     /// In one transaction, removes what was acknowledged and adds what is about to be handed out. In that order: an
     /// object that left the filter and came back is in both.
     pub(crate) async fn change(&self, lease: Lease, remove: &[Uid], add: &[(Key, Uid)]) -> Result<(), Error> {
-        let remove: Vec<Statement> = chunks(remove).map(|uids| removal(lease, uids)).collect();
+        let remove: Vec<Statement> = chunks(remove).map(|uids| removal(lease, &uids)).collect();
         let add: Vec<Statement> = chunks(add).map(|keys| addition(lease, keys)).collect();
         let change = move |tx: &mut Tx<'_>| {
             if tx.query_opt(HOLDS, params![lease.id, lease.epoch])?.is_none() {
@@ -249,7 +249,7 @@ fn addition(lease: Lease, keys: Vec<(Key, Uid)>) -> Statement {
     (sql, bound)
 }
 
-fn removal(lease: Lease, uids: Vec<Uid>) -> Statement {
+fn removal(lease: Lease, uids: &[Uid]) -> Statement {
     let mut bound = params![lease.id].to_vec();
     bound.extend(uids.iter().map(|uid| Value::from(uid.as_str())));
     let places: Vec<String> = (2..=bound.len()).map(|place| format!("${place}")).collect();

@@ -36,7 +36,9 @@ pub enum Content {
 
 /// Which objects count: one that no longer passes is deleted as far as the consumer is concerned.
 #[derive(Clone)]
-pub struct Filter(Option<Arc<dyn Fn(&DynamicObject) -> bool + Send + Sync>>);
+pub struct Filter(Option<Arc<Predicate>>);
+
+type Predicate = dyn Fn(&DynamicObject) -> bool + Send + Sync;
 
 impl Filter {
     pub fn everything() -> Filter {

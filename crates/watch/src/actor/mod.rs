@@ -129,7 +129,9 @@ impl Actor {
             let version = version.as_deref().unwrap_or_default();
             objects.retain(|object| self.parts.filter.takes(object));
             Step::Received.hit();
-            self.make_durable(objects.iter()).await?;
+            let news = |object: &&DynamicObject| !self.ledger.overtakes_list(object, version);
+            let new = self.new_keys(objects.iter().filter(news));
+            self.make_durable(&new).await?;
             for object in objects {
                 let out = self.ledger.listed(Box::new(object), version);
                 self.push(out);
@@ -187,12 +189,12 @@ impl Actor {
         let fault = chunk.iter().position(|told| matches!(told, Told::Fault(_)));
         let fault = fault.and_then(|position| chunk.drain(position..).next());
         Step::Received.hit();
-        let filter = self.parts.filter.clone();
         let applied = chunk.iter().filter_map(|told| match told {
-            Told::Applied(object) if filter.takes(object) => Some(&**object),
+            Told::Applied(object) if self.parts.filter.takes(object) => Some(&**object),
             _ => None,
         });
-        self.make_durable(applied).await?;
+        let new = self.new_keys(applied.filter(|object| !self.ledger.overtakes_watch(object)));
+        self.make_durable(&new).await?;
         for told in chunk {
             let out = match told {
                 Told::Applied(object) if self.parts.filter.takes(&object) => self.ledger.applied(object),
@@ -213,11 +215,15 @@ impl Actor {
         }
     }
 
-    /// Adds the keys of objects that are not known yet to the set, before any of them is handed out.
-    async fn make_durable(&mut self, objects: impl Iterator<Item = &DynamicObject>) -> Result<(), Fault> {
+    /// The keys of those that are not known yet. Only of what will be handed out: nobody would remove the others.
+    fn new_keys<'a>(&self, objects: impl Iterator<Item = &'a DynamicObject>) -> Vec<(Key, Uid)> {
         let keys = objects.map(|object| (Key::of(object), Uid::of(object)));
-        let new: Vec<(Key, Uid)> = keys.filter(|(key, uid)| self.ledger.lacks(key, uid)).collect();
-        self.write_keys(&new).await?;
+        keys.filter(|(key, uid)| self.ledger.lacks(key, uid)).collect()
+    }
+
+    /// Adds keys to the set, before any of their objects is handed out.
+    async fn make_durable(&mut self, new: &[(Key, Uid)]) -> Result<(), Fault> {
+        self.write_keys(new).await?;
         Step::KeysWritten.hit();
         Ok(())
     }
@@ -327,7 +333,9 @@ impl Actor {
         let Found { object, version } = found;
         let out = match object {
             Some(object) if self.parts.filter.takes(&object) => {
-                let durable = self.make_durable(std::iter::once(&*object)).await;
+                let news = self.ledger.is_news(key, &version);
+                let new = self.new_keys(std::iter::once(&*object).filter(|_| news));
+                let durable = self.make_durable(&new).await;
                 durable.map_err(|fault| match fault {
                     Fault::Removed => Error::Removed,
                     other => Error::Fetch(other.why()),

@@ -46,10 +46,10 @@ impl Actor {
             self.attend(sleep(self.parts.settings.absent_pause)).await?;
             return Ok(Next::List(Pass::Everything));
         }
-        let mut served = self.attend(self.parts.api.clone().is_served()).await?;
+        let mut served = self.attend(self.parts.api.clone().served()).await?;
         if served == Served::No {
             self.attend(sleep(SECOND_LOOK)).await?;
-            served = self.attend(self.parts.api.clone().is_served()).await?;
+            served = self.attend(self.parts.api.clone().served()).await?;
         }
         match served {
             Served::No => {

@@ -11,6 +11,7 @@
 mod tests;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use kube::api::DynamicObject;
 
@@ -77,10 +78,11 @@ impl Ledger {
     pub(crate) fn inherit(keys: Vec<(Key, Uid)>) -> Ledger {
         let mut ledger = Ledger::default();
         for (key, uid) in keys {
-            if ledger.live.contains_key(&key) {
-                ledger.unsent.entry(key).or_default().push(uid);
-            } else {
-                ledger.live.insert(key, Live { uid, version: None, round: 0 });
+            match ledger.live.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Live { uid, version: None, round: 0 });
+                }
+                Entry::Occupied(entry) => ledger.unsent.entry(entry.key().clone()).or_default().push(uid),
             }
         }
         ledger
@@ -103,6 +105,28 @@ impl Ledger {
             && !self.unsent.get(key).is_some_and(|unsent| unsent.contains(uid))
     }
 
+    /// Whether a read of the version `of` tells more of this key than the stream has; not when nobody can say.
+    pub(crate) fn is_news(&self, key: &Key, of: &str) -> bool {
+        let Some(of) = number(of) else { return false };
+        let told = [self.position.as_deref().and_then(number), self.ahead.get(key).copied()];
+        // Before the first list the stream has told nothing; a position that is no number cannot be compared.
+        let comparable = self.position.is_none() || told[0].is_some();
+        comparable && told.into_iter().flatten().all(|told| of > told)
+    }
+
+    /// Whether a fetch told more of this object's key than a list of the version `of` can.
+    pub(crate) fn overtakes_list(&self, object: &DynamicObject, of: &str) -> bool {
+        self.is_ahead(&Key::of(object), of)
+    }
+
+    /// Whether a fetch told at least as much of this object's key as the watch does with it.
+    pub(crate) fn overtakes_watch(&self, object: &DynamicObject) -> bool {
+        match (self.ahead.get(&Key::of(object)), number(&version_of(object))) {
+            (Some(&ahead), Some(version)) => version <= ahead,
+            _ => false,
+        }
+    }
+
     /// A list begins. Whatever a fetch told before is part of it.
     pub(crate) fn begin(&mut self, pass: Pass) {
         self.round += 1;
@@ -112,12 +136,11 @@ impl Ledger {
 
     /// An object of the list that is under way, which is of the version `of`.
     pub(crate) fn listed(&mut self, object: Box<DynamicObject>, of: &str) -> Vec<Out> {
-        let key = Key::of(&object);
-        if self.is_ahead(&key, of) {
+        if self.overtakes_list(&object, of) {
             self.stale += 1;
             return Vec::new();
         }
-        self.apply(key, object, Origin::List)
+        self.apply(Key::of(&object), object, Origin::List)
     }
 
     /// The list of the version `of` is complete: what it lacks is gone.
@@ -135,9 +158,8 @@ impl Ledger {
 
     /// The watch told that an object is there.
     pub(crate) fn applied(&mut self, object: Box<DynamicObject>) -> Vec<Out> {
-        let key = Key::of(&object);
         let version = version_of(&object);
-        let out = if self.is_stale(&key, &version) { Vec::new() } else { self.apply(key, object, Origin::Watch) };
+        let out = if self.is_stale(&object) { Vec::new() } else { self.apply(Key::of(&object), object, Origin::Watch) };
         self.reach(&version);
         out
     }
@@ -147,7 +169,7 @@ impl Ledger {
         let (key, uid, version) = (Key::of(&object), Uid::of(&object), version_of(&object));
         let mut out = Vec::new();
         // A late word about an older incarnation says nothing about the one that is there.
-        if !self.is_stale(&key, &version) && self.live.get(&key).is_some_and(|live| live.uid == uid) {
+        if !self.is_stale(&object) && self.live.get(&key).is_some_and(|live| live.uid == uid) {
             out.extend(self.delete(&key, Some(object)));
         }
         self.reach(&version);
@@ -158,7 +180,7 @@ impl Ledger {
     pub(crate) fn left(&mut self, object: Box<DynamicObject>) -> Vec<Out> {
         let (key, uid, version) = (Key::of(&object), Uid::of(&object), version_of(&object));
         let mut out = Vec::new();
-        if !self.is_stale(&key, &version) {
+        if !self.is_stale(&object) {
             let last = self.live.get(&key).is_some_and(|live| live.uid == uid).then_some(object);
             out.extend(self.delete(&key, last));
         }
@@ -186,13 +208,14 @@ impl Ledger {
 
     /// A read of the version `of` did not find the object, or one that the filter does not take.
     pub(crate) fn missed(&mut self, key: &Key, of: &str, last: Option<Box<DynamicObject>>) -> Vec<Out> {
-        if !self.runs_ahead(key, of) {
-            return Vec::new();
+        let mut out = Vec::new();
+        if self.runs_ahead(key, of) {
+            let last = last.filter(|last| self.live.get(key).is_some_and(|live| live.uid == Uid::of(last)));
+            out.extend(self.delete(key, last));
+            out.extend(self.send_unsent(key));
         }
-        let last = last.filter(|last| self.live.get(key).is_some_and(|live| live.uid == Uid::of(last)));
-        let mut out: Vec<Out> = self.delete(key, last).into_iter().collect();
-        out.extend(self.send_unsent(key));
-        if out.is_empty() {
+        // Whoever asked for an object that the stream does not know either has a row to lose.
+        if out.is_empty() && !self.has(key) {
             let deleted = Deleted { key: key.clone(), uid: None, last: None };
             out.push(Out::Deleted(deleted, self.next_sequence()));
         }
@@ -283,17 +306,13 @@ impl Ledger {
         self.sequence
     }
 
-    /// Notes that a fetch told of this key; `false` when the stream knows as much already, or nobody can say.
+    /// Notes that a fetch told of this key, unless it is no news.
     fn runs_ahead(&mut self, key: &Key, of: &str) -> bool {
-        let Some(of) = number(of) else { return false };
-        let told = [self.position.as_deref().and_then(number), self.ahead.get(key).copied()];
-        // Before the first list the stream has told nothing; a position that is no number cannot be compared.
-        let comparable = self.position.is_none() || told[0].is_some();
-        if !comparable || told.into_iter().flatten().any(|told| of <= told) {
-            return false;
+        let news = self.is_news(key, of);
+        if let (true, Some(of)) = (news, number(of)) {
+            self.ahead.insert(key.clone(), of);
         }
-        self.ahead.insert(key.clone(), of);
-        true
+        news
     }
 
     /// Whether a fetch told more of this key than a list or an event of that version can.
@@ -304,11 +323,8 @@ impl Ledger {
         }
     }
 
-    fn is_stale(&mut self, key: &Key, version: &str) -> bool {
-        let stale = match (self.ahead.get(key), number(version)) {
-            (Some(&ahead), Some(version)) => version <= ahead,
-            _ => false,
-        };
+    fn is_stale(&mut self, object: &DynamicObject) -> bool {
+        let stale = self.overtakes_watch(object);
         self.stale += u64::from(stale);
         stale
     }

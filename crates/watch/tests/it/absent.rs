@@ -161,5 +161,6 @@ async fn a_404_that_the_cluster_does_not_confirm_deletes_nothing() {
         proxy.clear();
         consumer.synced().await;
     }
-    assert_eq!((mirror.seen().deleted.len(), mirror.seen().absent), (0, 0));
+    let seen = mirror.seen();
+    assert_eq!((seen.deleted.len(), seen.absent), (0, 0));
 }

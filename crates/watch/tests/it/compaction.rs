@@ -3,7 +3,7 @@
 use testbed::{Cluster, Toxiproxy, eventually, scale, seed};
 use watch::Health;
 
-use crate::consumer::{Consumer, LIMIT, keys};
+use crate::consumer::{Consumer, LIMIT, Manner, keys};
 use crate::mirror::Mirror;
 use crate::objects::{Maps, client};
 
@@ -35,4 +35,17 @@ async fn what_went_before_a_compaction_is_deleted_by_the_list_after_it() {
         assert!(figures.expired > 0 && figures.lists > 1, "{figures:?}");
         assert!(!mirror.seen().deleted.is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_on_which_nothing_happens_keeps_up_by_bookmarks() {
+    let cluster = Cluster::shared().await;
+    let maps = Maps::new(cluster, "idle").await;
+    let (keys, mirror) = (keys().await, Mirror::default());
+    let settings = watch::Settings::default();
+    let source = maps.source(crate::objects::admin(cluster));
+    let consumer = Consumer::start_as(&keys, source, &mirror, settings, Manner::Careful).await;
+    eventually(LIMIT, || async { consumer.handle.figures().bookmarks > 1 }).await;
+    println!("{:?}", consumer.handle.figures());
+    assert_eq!(consumer.handle.figures().lists, 1);
 }

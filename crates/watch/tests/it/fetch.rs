@@ -101,7 +101,8 @@ async fn an_object_that_is_not_found_is_deleted_whatever_its_kind() {
         // The watch comes back and tells of the same end: nothing is resurrected.
         proxy.clear();
         consumer.synced().await;
-        eventually(LIMIT, || async { consumer.handle.figures().bookmarks > 0 }).await;
+        let watches = consumer.handle.figures().watches;
+        eventually(LIMIT, || async { consumer.handle.figures().watches > watches }).await;
         assert!(!mirror.rows().contains_key(&key), "{kind}");
         mirror.nothing_is_wrong();
     }

@@ -95,14 +95,21 @@ async fn connections_that_break_all_the_time_lose_nothing() {
         let (keys, mirror) = (keys().await, Mirror::default());
         let settings = watch::Settings { page: 10, ..quick() };
         let consumer = Consumer::start_as(&keys, maps.source(client), &mirror, settings, Manner::Careful).await;
+        // A watch that breaks off quietly is begun again without a fault.
+        let attempts = || {
+            let figures = consumer.handle.figures();
+            figures.watches + figures.lists + figures.faults
+        };
         for _ in 0..5 {
+            let before = attempts();
             // Each connection ends after some bytes, in the middle of whatever it carries.
-            proxy.limit_data_downstream(random.u64(2_000..40_000)).await.unwrap();
-            maps.steps(&mut random, 60, 40).await;
+            proxy.limit_data_downstream(random.u64(3_000..12_000)).await.unwrap();
+            while attempts() == before {
+                maps.steps(&mut random, 60, 20).await;
+            }
             proxy.heal().await.unwrap();
             maps.steps(&mut random, 60, 10).await;
         }
         maps.mirrored(&mirror).await;
-        assert!(consumer.handle.figures().faults > 0);
     }
 }
