@@ -25,7 +25,7 @@ pub(crate) struct Consumer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Careful,
-    /// Drops one in so many before it looks at it.
+    /// Drops the first, and one in so many of the others, before it looks at it.
     Drops(u32),
 }
 
@@ -87,6 +87,7 @@ impl Drop for Consumer {
 
 async fn consume(mut follower: Follower, mirror: Mirror, stalled: Arc<AtomicBool>, manner: Manner) {
     let fence = follower.fence();
+    let mut first = true;
     loop {
         while stalled.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -97,8 +98,9 @@ async fn consume(mut follower: Follower, mirror: Mirror, stalled: Arc<AtomicBool
         let Some(_admission) = fence.enter().await else { return };
         for delivery in batch {
             if let Manner::Drops(one_in) = manner
-                && fastrand::u32(..one_in) == 0
+                && (first || fastrand::u32(..one_in) == 0)
             {
+                first = false;
                 drop(delivery);
                 continue;
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use testbed::certificates::Pair;
@@ -63,9 +63,10 @@ async fn an_object_that_is_not_found_is_deleted_whatever_its_kind() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let scoped = !kind.starts_with("Cluster");
         let name = if scoped { "gone".to_owned() } else { format!("{namespace}-gone") };
-        let api: Api<DynamicObject> = match scoped {
-            true => Api::namespaced_with(cluster.client(), &namespace, &resource),
-            false => Api::all_with(cluster.client(), &resource),
+        let api: Api<DynamicObject> = if scoped {
+            Api::namespaced_with(cluster.client(), &namespace, &resource)
+        } else {
+            Api::all_with(cluster.client(), &resource)
         };
         let object = DynamicObject::new(&name, &resource).data(body);
         let made = api.create(&PostParams::default(), &object).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
@@ -80,7 +81,7 @@ async fn an_object_that_is_not_found_is_deleted_whatever_its_kind() {
         let consumer = Consumer::start_as(&keys, source, &mirror, settings, Manner::Careful).await;
         eventually(LIMIT, || async { mirror.rows().contains_key(&key) }).await;
         assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Present, "{kind}");
-        api.delete(&name, &Default::default()).await.unwrap();
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
         eventually(LIMIT, || async { api.get_opt(&name).await.unwrap().is_none() }).await;
         assert!(mirror.rows().contains_key(&key), "{kind}: the watch tells nothing");
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use testbed::{Cluster, eventually, scale, seed};
 use watch::{Key, Source};
 
@@ -27,8 +27,8 @@ async fn a_namespace_that_is_deleted_takes_its_objects_and_no_others() {
             maps.create_many(10).await;
             for number in 0..10 {
                 let patch = serde_json::json!({"metadata": {"labels": {"team": stays.namespace}}});
-                let patch = kube::api::Patch::Merge(patch);
-                maps.api.patch(&format!("many-{number}"), &Default::default(), &patch).await.unwrap();
+                let patch = Patch::Merge(patch);
+                maps.api.patch(&format!("many-{number}"), &PatchParams::default(), &patch).await.unwrap();
             }
         }
         let mut consumer = Consumer::start(&keys, source(&stays), &mirror).await;

@@ -1,6 +1,8 @@
 //! What is secret or noise does not get past this crate.
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::DeleteParams;
 use serde_json::json;
 use testbed::{Cluster, eventually};
 use watch::{Event, Key, Keys, Source};
@@ -57,8 +59,8 @@ async fn nothing_of_a_secret_but_its_names_is_handed_out_or_kept() {
             follower.fetch(&Key::new(&namespace, "hidden")).await.unwrap();
         }
         if changes == 3 {
-            let api: kube::Api<Secret> = kube::Api::namespaced(cluster.client(), &namespace);
-            api.delete("hidden", &Default::default()).await.unwrap();
+            let api: Api<Secret> = Api::namespaced(cluster.client(), &namespace);
+            api.delete("hidden", &DeleteParams::default()).await.unwrap();
         }
     }
     assert_eq!(texts.len(), 3);
