@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Counters of one stream. They only grow.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     pub(crate) applied: Counter,
     pub(crate) deleted: Counter,
     pub(crate) lists: Counter,

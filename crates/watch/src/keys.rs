@@ -95,7 +95,8 @@ impl Keys {
 
     /// Forgets a kind of a cluster, or a cluster, in one transaction, together with what `also` does in it: the
     /// consumer's own rows, if they are in the same database. Streams of it that are followed in this process end first.
-    /// When this returns, nothing that was in flight can be applied (see [`Fence`]) or become durable any more.
+    /// When this returns, nothing that was in flight can be applied (see [`Fence`]) or become durable any more. A follower
+    /// in another process, or one that is started at the same time, learns of it with its next write of keys.
     pub async fn remove<F>(&self, scope: &Scope, also: F) -> Result<(), Error>
     where
         F: Fn(&mut Tx<'_>) -> Result<(), db::Error> + Send + 'static,

@@ -34,7 +34,7 @@ mod follow;
 #[doc(hidden)]
 pub mod failpoints;
 
-pub use counters::{Counters, Figures};
+pub use counters::Figures;
 pub use error::Error;
 pub use event::{Deleted, Event, Key, Uid};
 pub use fence::{Admission, Fence};

@@ -23,3 +23,4 @@ mod removal;
 mod restart;
 mod secrets;
 mod soak;
+mod storage;
