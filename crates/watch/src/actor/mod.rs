@@ -1,0 +1,358 @@
+//! The task of a stream: list, then watch, and begin again where something went wrong.
+//!
+//! It alone owns the ledger and writes the key set, so that nothing races. Whatever it waits for (the API server, a
+//! pause, room in the queue), it attends to the consumer's commands meanwhile; it never waits for the consumer to take
+//! an event. The position moves only after the keys of what was told are durable: a write that fails is told again.
+
+mod recover;
+mod report;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::StreamExt;
+use kube::api::DynamicObject;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::api::{Api, Found, Told};
+use crate::counters::Counters;
+use crate::event::{Key, Uid};
+use crate::failpoints::Step;
+use crate::fault::Fault;
+use crate::follow::{Command, Fetched};
+use crate::keys::{Keys, Lease};
+use crate::ledger::{Ledger, Out, Pass};
+use crate::queue::Queue;
+use crate::source::Filter;
+use crate::{Error, Health, Settings, Why};
+use recover::Pauses;
+
+/// How many objects of a list become durable in one transaction: whole pages up to this many, or to what the queue holds.
+const BATCH: usize = 2000;
+/// How many events of a watch that are there at once become durable in one transaction.
+const CHUNK: usize = 256;
+
+/// What a task is given.
+pub(crate) struct Parts {
+    pub(crate) api: Api,
+    pub(crate) filter: Filter,
+    pub(crate) keys: Keys,
+    pub(crate) lease: Lease,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) orders: mpsc::UnboundedReceiver<Command>,
+    pub(crate) health: watch::Sender<Health>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) settings: Settings,
+}
+
+pub(crate) struct Actor {
+    parts: Parts,
+    ledger: Ledger,
+    /// Acknowledged deletions whose keys are still in the set.
+    acknowledged: Vec<Uid>,
+    /// The consumer dropped something: everything must be told again.
+    again: bool,
+    page: u32,
+    pauses: Pauses,
+    /// Between lists that a consumer asks for by dropping events.
+    again_pauses: Pauses,
+    heard: jiff::Timestamp,
+}
+
+/// What the task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    List(Pass),
+    Watch,
+}
+
+/// Whether waiting ends early when the consumer drops something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    ToTheEnd,
+    UntilDropped,
+}
+
+impl Actor {
+    pub(crate) fn new(parts: Parts, ledger: Ledger) -> Actor {
+        let (page, pauses) = (parts.settings.page.max(1), Pauses::new(&parts.settings));
+        let heard = jiff::Timestamp::now();
+        let again_pauses = pauses.clone();
+        Actor { parts, ledger, acknowledged: Vec::new(), again: false, page, pauses, again_pauses, heard }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let mut next = Next::List(Pass::Everything);
+        loop {
+            let done = match next {
+                Next::List(pass) => self.list(pass).await,
+                Next::Watch => self.watch().await,
+            };
+            let done = match done {
+                Ok(next) => Ok(next),
+                Err(fault) => self.recover(fault, next).await,
+            };
+            match done {
+                Ok(then) => next = then,
+                // Only a removal gets here; see the Drop below.
+                Err(_removed) => return,
+            }
+        }
+    }
+
+    /// Hands out what is there, and at the end what is not there any more. If it fails, nothing was deleted.
+    async fn list(&mut self, pass: Pass) -> Result<Next, Fault> {
+        self.parts.counters.lists.count();
+        self.report_listing();
+        if pass == Pass::Everything {
+            self.again = false;
+        }
+        self.ledger.begin(pass);
+        let (mut next, mut version) = (None, None);
+        loop {
+            self.room().await?;
+            let mut objects = Vec::new();
+            loop {
+                let page = self.parts.api.clone().page(next.take(), self.page);
+                let page = self.attend(page).await??;
+                self.heard();
+                objects.extend(page.objects);
+                // All pages are of the version of the first.
+                version.get_or_insert(page.version);
+                next = page.next;
+                if next.is_none() || objects.len() >= BATCH.min(self.parts.settings.queue) {
+                    break;
+                }
+            }
+            let version = version.as_deref().unwrap_or_default();
+            objects.retain(|object| self.parts.filter.takes(object));
+            Step::Received.hit();
+            let news = |object: &&DynamicObject| !self.ledger.overtakes_list(object, version);
+            let new = self.new_keys(objects.iter().filter(news));
+            self.make_durable(&new).await?;
+            for object in objects {
+                let out = self.ledger.listed(Box::new(object), version);
+                self.push(out);
+            }
+            if next.is_none() {
+                let out = self.ledger.end(version);
+                Step::Compared.hit();
+                self.push(out);
+                self.pauses.reset();
+                self.page = self.parts.settings.page.max(1);
+                return Ok(Next::Watch);
+            }
+        }
+    }
+
+    async fn watch(&mut self) -> Result<Next, Fault> {
+        let Some(position) = self.ledger.position().map(str::to_owned) else { return Ok(Next::List(Pass::Changes)) };
+        self.parts.counters.watches.count();
+        let begun = Instant::now();
+        let time = self.parts.settings.watch;
+        let events = self.attend(self.parts.api.clone().watch(position, time)).await??;
+        self.heard();
+        self.report_synced();
+        let mut events = pin!(events.ready_chunks(CHUNK.min(self.parts.settings.queue).max(1)));
+        let silence = time + self.parts.settings.grace;
+        let mut spoke = false;
+        loop {
+            self.room().await?;
+            let told = self.wait(Patience::UntilDropped, timeout(silence, events.next())).await?;
+            match told {
+                None => {
+                    let pause = self.again_pauses.next();
+                    self.attend(tokio::time::sleep(pause)).await?;
+                    return Ok(Next::List(Pass::Everything));
+                }
+                Some(Err(_elapsed)) => return Err(Fault::Lost(Why::Silent)),
+                // A server that ends watches at once is in trouble; do not hammer it.
+                Some(Ok(None)) if !spoke && begun.elapsed() < time / 4 => return Err(Fault::Lost(Why::Unreachable)),
+                Some(Ok(None)) => {
+                    self.again_pauses.reset();
+                    return Ok(Next::Watch);
+                }
+                Some(Ok(Some(chunk))) => {
+                    self.take(chunk).await?;
+                    self.heard();
+                    self.pauses.reset();
+                    spoke = true;
+                }
+            }
+        }
+    }
+
+    /// Takes what a watch told, up to the first fault in it.
+    async fn take(&mut self, mut chunk: Vec<Told>) -> Result<(), Fault> {
+        let fault = chunk.iter().position(|told| matches!(told, Told::Fault(_)));
+        let fault = fault.and_then(|position| chunk.drain(position..).next());
+        Step::Received.hit();
+        let applied = chunk.iter().filter_map(|told| match told {
+            Told::Applied(object) if self.parts.filter.takes(object) => Some(&**object),
+            _ => None,
+        });
+        let new = self.new_keys(applied.filter(|object| !self.ledger.overtakes_watch(object)));
+        self.make_durable(&new).await?;
+        for told in chunk {
+            let out = match told {
+                Told::Applied(object) if self.parts.filter.takes(&object) => self.ledger.applied(object),
+                Told::Applied(object) => self.ledger.left(object),
+                Told::Deleted(object) => self.ledger.deleted(object),
+                Told::Bookmark(version) => {
+                    self.parts.counters.bookmarks.count();
+                    self.ledger.bookmark(&version);
+                    Vec::new()
+                }
+                Told::Fault(_) => Vec::new(),
+            };
+            self.push(out);
+        }
+        match fault {
+            Some(Told::Fault(fault)) => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// The keys of those that are not known yet. Only of what will be handed out: nobody would remove the others.
+    fn new_keys<'a>(&self, objects: impl Iterator<Item = &'a DynamicObject>) -> Vec<(Key, Uid)> {
+        let keys = objects.map(|object| (Key::of(object), Uid::of(object)));
+        keys.filter(|(key, uid)| self.ledger.lacks(key, uid)).collect()
+    }
+
+    /// Adds keys to the set, before any of their objects is handed out.
+    async fn make_durable(&mut self, new: &[(Key, Uid)]) -> Result<(), Fault> {
+        self.write_keys(new).await?;
+        Step::KeysWritten.hit();
+        Ok(())
+    }
+
+    async fn write_keys(&mut self, new: &[(Key, Uid)]) -> Result<(), Fault> {
+        if new.is_empty() && self.acknowledged.is_empty() {
+            return Ok(());
+        }
+        match self.parts.keys.change(self.parts.lease, &self.acknowledged, new).await {
+            Ok(()) => {
+                self.acknowledged.clear();
+                Ok(())
+            }
+            Err(Error::Removed) => Err(Fault::Removed),
+            Err(error) => {
+                tracing::warn!(%error, "the set of known objects could not be written");
+                Err(Fault::Lost(Why::Keys))
+            }
+        }
+    }
+
+    fn push(&self, out: Vec<Out>) {
+        for event in out {
+            match &event {
+                Out::Applied(_) => self.parts.counters.applied.count(),
+                Out::Deleted(..) => self.parts.counters.deleted.count(),
+                Out::Absent | Out::Synced => {}
+            }
+            self.parts.queue.push(event);
+        }
+    }
+
+    async fn room(&mut self) -> Result<(), Fault> {
+        let queue = Arc::clone(&self.parts.queue);
+        self.attend(async move { queue.room().await }).await
+    }
+
+    /// Waits for `work`, and obeys meanwhile.
+    async fn attend<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Fault> {
+        match self.wait(Patience::ToTheEnd, work).await? {
+            Some(done) => Ok(done),
+            // Cannot be: nothing ends this wait early.
+            None => Err(Fault::Removed),
+        }
+    }
+
+    async fn wait<T>(&mut self, patience: Patience, work: impl Future<Output = T>) -> Result<Option<T>, Fault> {
+        let mut work = pin!(work);
+        let queue = Arc::clone(&self.parts.queue);
+        loop {
+            if self.again && patience == Patience::UntilDropped {
+                return Ok(None);
+            }
+            tokio::select! {
+                biased;
+                () = queue.closed() => return Err(Fault::Removed),
+                Some(command) = self.parts.orders.recv() => self.obey(command).await?,
+                done = &mut work => return Ok(Some(done)),
+            }
+        }
+    }
+
+    /// Obeys what there is to obey; acknowledgements that came together go together.
+    async fn obey(&mut self, first: Command) -> Result<(), Fault> {
+        let mut command = Some(first);
+        while let Some(current) = command {
+            match current {
+                Command::Acknowledged { uid, sequence } => {
+                    if self.ledger.acknowledged(&uid, sequence) {
+                        self.acknowledged.push(uid);
+                    }
+                }
+                Command::Dropped { deletion } => {
+                    if let Some((uid, sequence)) = deletion {
+                        self.ledger.dropped(&uid, sequence);
+                    }
+                    self.again = true;
+                }
+                Command::Fetched { key, found, reply } => {
+                    let fetched = self.fetched(&key, found).await;
+                    let removed = matches!(fetched, Err(Error::Removed));
+                    // Whoever asked may have left.
+                    let _ = reply.send(fetched);
+                    if removed {
+                        return Err(Fault::Removed);
+                    }
+                }
+            }
+            command = self.parts.orders.try_recv().ok();
+        }
+        if self.acknowledged.is_empty() {
+            return Ok(());
+        }
+        Step::Acknowledged.hit();
+        match self.write_keys(&[]).await {
+            Err(Fault::Removed) => Err(Fault::Removed),
+            // They go with the next write.
+            Err(_later) => Ok(()),
+            Ok(()) => {
+                Step::KeysRemoved.hit();
+                Ok(())
+            }
+        }
+    }
+
+    async fn fetched(&mut self, key: &Key, found: Found) -> Result<Fetched, Error> {
+        let Found { object, version } = found;
+        let out = match object {
+            Some(object) if self.parts.filter.takes(&object) => {
+                let news = self.ledger.is_news(key, &version);
+                let new = self.new_keys(std::iter::once(&*object).filter(|_| news));
+                let durable = self.make_durable(&new).await;
+                durable.map_err(|fault| match fault {
+                    Fault::Removed => Error::Removed,
+                    other => Error::Fetch(other.why()),
+                })?;
+                self.ledger.fetched(object, &version)
+            }
+            other => self.ledger.missed(key, &version, other),
+        };
+        self.push(out);
+        Ok(if self.ledger.has(key) { Fetched::Present } else { Fetched::Absent })
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        // However the task ends, also by a panic in a filter, the consumer must not wait for ever.
+        self.parts.queue.close();
+        self.parts.health.send_replace(Health::Removed);
+    }
+}

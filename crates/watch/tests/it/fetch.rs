@@ -1,0 +1,184 @@
+//! A read by key tells what the watch has not told yet; a read that fails tells nothing.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+use testbed::certificates::Pair;
+use testbed::faults::{Fault, Proxy, Rule};
+use testbed::{Cluster, eventually, scale, seed};
+use watch::{Error, Fetched, Key, Settings, Source, Why};
+
+use crate::consumer::{Consumer, LIMIT, Manner, keys, known, quick};
+use crate::mirror::Mirror;
+use crate::objects::{Maps, client};
+
+/// A proxy in front of the cluster, and a client through it.
+fn proxied(cluster: &Cluster) -> (Proxy, kube::Client) {
+    let user = cluster.user("watch-admin", &["system:masters"]);
+    let pair = Pair { certificate_pem: user.certificate_pem.clone(), key_pem: user.key_pem.clone() };
+    let authority = cluster.client_ca().certificate_pem();
+    let proxy = Proxy::to(cluster.url()).trusting(authority).presenting(&pair).start();
+    let client = client(&user.kubeconfig().clone().with_server(proxy.url()));
+    (proxy, client)
+}
+
+/// Watches fail, so that only fetches tell; lists of one by name are left alone.
+fn deafen(proxy: &Proxy) {
+    proxy.add(Rule::new(Fault::status(StatusCode::SERVICE_UNAVAILABLE)).path("watch=true"));
+}
+
+/// Of kinds with and without finalizers, namespaces and bodies: what makes one of them.
+fn kinds() -> Vec<(&'static str, &'static str, &'static str, Value)> {
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"});
+    let rbac = "rbac.authorization.k8s.io";
+    vec![
+        ("", "ConfigMap", "v1", json!({})),
+        ("", "Secret", "v1", json!({})),
+        ("", "ServiceAccount", "v1", json!({})),
+        (rbac, "Role", "v1", json!({"rules": []})),
+        (rbac, "RoleBinding", "v1", json!({"roleRef": role, "subjects": []})),
+        (rbac, "ClusterRole", "v1", json!({"rules": []})),
+        (rbac, "ClusterRoleBinding", "v1", json!({"roleRef": role, "subjects": []})),
+        ("coordination.k8s.io", "Lease", "v1", json!({})),
+        ("apps", "Deployment", "v1", deployment()),
+    ]
+}
+
+fn deployment() -> Value {
+    let labels = json!({"a": "b"});
+    let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    let template = json!({"metadata": {"labels": labels}, "spec": spec});
+    json!({"spec": {"selector": {"matchLabels": labels}, "template": template}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_not_found_is_deleted_whatever_its_kind() {
+    let cluster = Cluster::shared().await;
+    let namespace = cluster.namespace("fetch").await;
+    for (group, kind, version, body) in kinds() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let scoped = !kind.starts_with("Cluster");
+        let name = if scoped { "gone".to_owned() } else { format!("{namespace}-gone") };
+        let api: Api<DynamicObject> = if scoped {
+            Api::namespaced_with(cluster.client(), &namespace, &resource)
+        } else {
+            Api::all_with(cluster.client(), &resource)
+        };
+        let object = DynamicObject::new(&name, &resource).data(body);
+        let made = api.create(&PostParams::default(), &object).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let key = Key::new(if scoped { &namespace } else { "" }, &name);
+
+        let (proxy, client) = proxied(cluster);
+        deafen(&proxy);
+        let source =
+            Source { namespace: scoped.then(|| namespace.clone()), ..Source::new("here", client, resource.clone()) };
+        let (keys, mirror) = (keys().await, Mirror::default());
+        let settings = Settings { watch: Duration::from_secs(3), ..quick() };
+        let consumer = Consumer::start_as(&keys, source, &mirror, settings, Manner::Careful).await;
+        eventually(LIMIT, || async { mirror.rows().contains_key(&key) }).await;
+        assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Present, "{kind}");
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+        eventually(LIMIT, || async { api.get_opt(&name).await.unwrap().is_none() }).await;
+        assert!(mirror.rows().contains_key(&key), "{kind}: the watch tells nothing");
+
+        assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Absent, "{kind}");
+        eventually(LIMIT, || async { !mirror.rows().contains_key(&key) }).await;
+        let told = mirror.seen().deleted.clone();
+        assert_eq!(told.len(), 1, "{kind}");
+        assert_eq!(told[0].1.as_ref().map(watch::Uid::as_str), made.metadata.uid.as_deref(), "{kind}");
+        let minimal = watch::Deleted { key: key.clone(), uid: told[0].1.clone(), last: None }.minimal(&resource);
+        assert_eq!(minimal.types.unwrap().kind, kind);
+
+        // Nobody ever knew it: still a minimal deletion.
+        let unknown = Key::new(&key.namespace, "never-was");
+        assert_eq!(consumer.handle.fetch(&unknown).await.unwrap(), Fetched::Absent, "{kind}");
+        eventually(LIMIT, || async { mirror.seen().deleted.last().is_some_and(|(last, _)| *last == unknown) }).await;
+        assert_eq!(mirror.seen().deleted.last().unwrap().1, None);
+
+        // The watch comes back and tells of the same end: nothing is resurrected.
+        proxy.clear();
+        consumer.synced().await;
+        let watches = consumer.handle.figures().watches;
+        eventually(LIMIT, || async { consumer.handle.figures().watches > watches }).await;
+        assert!(!mirror.rows().contains_key(&key), "{kind}");
+        mirror.nothing_is_wrong();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_failures_and_silence_delete_nothing() {
+    let cluster = Cluster::shared().await;
+    let maps = Maps::new(cluster, "failures").await;
+    maps.create("gone").await;
+    let (proxy, client) = proxied(cluster);
+    deafen(&proxy);
+    let (keys, mirror) = (keys().await, Mirror::default());
+    let settings = Settings { deadline: Duration::from_secs(2), ..quick() };
+    let consumer = Consumer::start_as(&keys, maps.source(client), &mirror, settings, Manner::Careful).await;
+    let key = Key::new(&maps.namespace, "gone");
+    eventually(LIMIT, || async { mirror.rows().contains_key(&key) }).await;
+    maps.delete("gone").await;
+    let status = |code| Fault::status(StatusCode::from_u16(code).unwrap());
+    let table = [
+        (status(401), Why::Unauthorized),
+        (status(403), Why::Forbidden),
+        // A path that is not found is no object that is not found.
+        (status(404), Why::NotServed),
+        (status(410), Why::Failing),
+        (status(422), Why::Refused),
+        (Fault::too_many_requests(1), Why::Busy),
+        (status(500), Why::Failing),
+        (status(502), Why::Failing),
+        (status(503), Why::Failing),
+        (status(504), Why::Failing),
+        (Fault::LoseRequest, Why::Unreachable),
+        (Fault::LoseAnswer, Why::Unreachable),
+        (Fault::DelayAnswer(Duration::from_secs(4)), Why::Unreachable),
+        (Fault::DelayRequest(Duration::from_secs(4)), Why::Unreachable),
+        // An answer that is none.
+        (status(200), Why::Unreadable),
+    ];
+    for (fault, expected) in table {
+        let shown = format!("{fault:?}");
+        proxy.clear();
+        deafen(&proxy);
+        proxy.add(Rule::new(fault).method(Method::GET).path("metadata.name"));
+        let fetched = consumer.handle.fetch(&key).await;
+        assert!(matches!(fetched, Err(Error::Fetch(why)) if why == expected), "{shown}: {fetched:?}");
+        assert!(mirror.rows().contains_key(&key) && mirror.seen().deleted.is_empty(), "{shown}");
+    }
+    proxy.clear();
+    deafen(&proxy);
+    assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Absent);
+    eventually(LIMIT, || async { !mirror.rows().contains_key(&key) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fetches_among_changes_never_turn_the_order_around() {
+    let cluster = Cluster::shared().await;
+    let mut random = fastrand::Rng::with_seed(seed("watch fetch"));
+    for _ in 0..scale().of(2, 20) {
+        let maps = Maps::new(cluster, "race").await;
+        // Watches and lists are late, so that fetches run ahead; or fetches are, so that they come too late.
+        let (proxy, client) = proxied(cluster);
+        let late = Fault::DelayAnswer(Duration::from_millis(random.u64(20..200)));
+        proxy.add(Rule::new(late).path(if random.bool() { "watch=true" } else { "metadata.name" }));
+        let (keys, mirror) = (keys().await, Mirror::default());
+        let settings = Settings { watch: Duration::from_secs(1), grace: Duration::from_secs(5), ..quick() };
+        let consumer = Consumer::start_as(&keys, maps.source(client), &mirror, settings, Manner::Careful).await;
+        let fetching = async {
+            for _ in 0..100 {
+                let key = Key::new(&maps.namespace, &format!("many-{}", fastrand::u32(..6)));
+                consumer.handle.fetch(&key).await.unwrap();
+            }
+        };
+        let changing = maps.steps(&mut random, 6, 150);
+        tokio::join!(fetching, changing);
+        maps.mirrored(&mirror).await;
+        eventually(LIMIT, || async { known(&keys).await == mirror.rows().len() as u64 }).await;
+    }
+}
