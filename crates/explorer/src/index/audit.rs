@@ -37,9 +37,7 @@ impl Index {
         let mut statuses = 0;
         for (status, rows) in self.by_status.iter().enumerate() {
             statuses += rows.len();
-            if !rows.is_subset(&self.live)
-                || rows.iter().any(|slot| self.records[slot as usize].status as usize != status)
-            {
+            if !rows.is_subset(&self.live) || rows.iter().any(|slot| self.status[slot as usize] as usize != status) {
                 return Err("a row is in the set of another status".to_owned());
             }
         }

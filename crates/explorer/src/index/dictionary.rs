@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::order::Order;
+use super::slab::put;
 
 /// One text each, by number. Numbers of forgotten texts are given again.
 #[derive(Debug, Default)]
@@ -79,16 +80,7 @@ impl Dictionary {
         self.arena.push(BETWEEN);
         self.arena.extend_from_slice(text.as_bytes());
         let entry = Entry { begin, len: u32::try_from(text.len()).expect("a short text"), hash };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.entries[id as usize] = entry;
-                id
-            }
-            None => {
-                self.entries.push(entry);
-                u32::try_from(self.entries.len() - 1).expect("fewer than 4 billion texts")
-            }
-        };
+        let id = put(&mut self.entries, &mut self.free, entry);
         self.begins.push((begin, id));
         let entries = &self.entries;
         self.table.insert_unique(spread(hash), id, |id| spread(entries[*id as usize].hash));

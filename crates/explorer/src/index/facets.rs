@@ -35,7 +35,8 @@ pub(super) const MOST_VALUES: usize = 100;
 impl Index {
     pub(super) fn facets(&self, facets: &Facets, rows: &RoaringBitmap) -> Vec<Facet> {
         let Facets::WithLabels(labels) = facets else { return Vec::new() };
-        let mut fields: [HashMap<u32, u64>; 5] = Default::default();
+        // By the number of the text: cluster, namespace, kind, tenant, category.
+        let mut fields: [Vec<u64>; 5] = std::array::from_fn(|_| vec![0; self.scopes.texts.texts.ids_end()]);
         self.count_scopes(rows, |scope, count| {
             let (scope, family) = self.scopes.at(scope);
             let texts = [
@@ -47,18 +48,17 @@ impl Index {
             ];
             for (counts, text) in fields.iter_mut().zip(texts) {
                 if let Some(text) = text {
-                    *counts.entry(text).or_default() += count;
+                    counts[text as usize] += count;
                 }
             }
         });
-        let [cluster, namespace, kind, tenant, category] = fields.map(|counts| {
-            counts.into_iter().map(|(text, count)| (self.scopes.text(text).to_owned(), count)).collect::<Vec<_>>()
-        });
+        let [cluster, namespace, kind, tenant, category] = fields.map(|counts| self.most_of(&counts));
         let status = |status: Status| {
             let count = self.by_status[status as usize].intersection_len(rows);
             (count > 0).then(|| (status.as_str().to_owned(), count))
         };
-        let status = Status::ALL.into_iter().filter_map(status).collect();
+        let status: Vec<_> = Status::ALL.into_iter().filter_map(status).collect();
+        let status = (status.len(), status);
         let fields = [
             ("cluster", cluster),
             ("namespace", namespace),
@@ -67,9 +67,22 @@ impl Index {
             ("tenant", tenant),
             ("category", category),
         ];
-        let fields = fields.into_iter().map(|(field, counts)| facet(field.to_owned(), counts));
-        let labels = labels.iter().map(|key| facet(format!("labels.{key}"), self.labels.counts(key, rows)));
+        let fields = fields.into_iter().map(|(field, (all, counts))| facet(field.to_owned(), all, counts));
+        let labels = labels.iter().map(|key| {
+            let counts = self.labels.counts(key, rows);
+            facet(format!("labels.{key}"), counts.len(), counts)
+        });
         fields.chain(labels).collect()
+    }
+
+    /// How many texts have a count, and those with the largest.
+    fn most_of(&self, counts: &[u64]) -> (usize, Vec<(String, u64)>) {
+        let texts = &self.scopes.texts.texts;
+        let mut counted: Vec<(u64, u32)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
+        let all = counted.len();
+        counted.sort_unstable_by_key(|(count, text)| (std::cmp::Reverse(*count), texts.label(*text)));
+        counted.truncate(MOST_VALUES);
+        (all, counted.into_iter().map(|(count, text)| (texts.text(text).to_owned(), count)).collect())
     }
 
     /// How many of the rows are in each scope that has any.
@@ -87,7 +100,9 @@ impl Index {
             for slot in rows {
                 *counts.entry(self.scope[slot as usize]).or_default() += 1;
             }
-            counts.into_iter().for_each(|(scope, number)| count(scope, number));
+            for (scope, number) in counts {
+                count(scope, number);
+            }
             return;
         }
         let mut counts = vec![0_u32; self.scopes.end()];
@@ -100,9 +115,9 @@ impl Index {
     }
 }
 
-fn facet(field: String, mut counts: Vec<(String, u64)>) -> Facet {
+fn facet(field: String, all: usize, mut counts: Vec<(String, u64)>) -> Facet {
     counts.sort_unstable_by(|(one, one_count), (other, other_count)| other_count.cmp(one_count).then(one.cmp(other)));
-    let more = counts.len().saturating_sub(MOST_VALUES);
+    let more = all.saturating_sub(MOST_VALUES);
     counts.truncate(MOST_VALUES);
     Facet { field, values: counts.into_iter().map(|(value, count)| FacetValue { value, count }).collect(), more }
 }

@@ -110,26 +110,26 @@ impl Index {
     }
 
     fn in_namespaces(&self, pattern: &Pattern, within: &RoaringBitmap) -> RoaringBitmap {
-        let scopes: Vec<u32> = match pattern.as_exact() {
-            Some(namespace) => {
-                let id = self.scopes.texts.find(&self.hashes, namespace);
-                id.map(|id| self.scopes.of_namespace(id).to_vec()).unwrap_or_default()
-            }
-            None => {
-                let fits = |(namespace, _): &(u32, &[u32])| pattern.matches(self.scopes.text(*namespace));
-                self.scopes.namespaces().filter(fits).flat_map(|(_, scopes)| scopes).copied().collect()
-            }
+        let scopes: Vec<u32> = if let Some(namespace) = pattern.as_exact() {
+            let id = self.scopes.texts.find(&self.hashes, namespace);
+            id.map(|id| self.scopes.of_namespace(id).to_vec()).unwrap_or_default()
+        } else {
+            let fits = |(namespace, _): &(u32, &[u32])| pattern.matches(self.scopes.text(*namespace));
+            self.scopes.namespaces().filter(fits).flat_map(|(_, scopes)| scopes).copied().collect()
         };
         self.of_scopes(&scopes, within)
     }
 
     fn of_tenants(&self, pattern: &Pattern, within: &RoaringBitmap) -> RoaringBitmap {
-        let mut known: HashMap<Option<u32>, bool> = HashMap::new();
-        let mut fits = |tenant: Option<u32>| {
-            *known
-                .entry(tenant)
-                .or_insert_with(|| pattern.matches(tenant.map_or("", |tenant| self.scopes.text(tenant))))
+        let nobody = pattern.matches("");
+        let fits: Vec<bool> = {
+            let mut fits = vec![false; self.scopes.texts.texts.ids_end()];
+            for (_, _, tenant) in self.scopes.tenant_ids() {
+                fits[tenant as usize] = pattern.matches(self.scopes.text(tenant));
+            }
+            fits
         };
+        let fits = |tenant: Option<u32>| tenant.map_or(nobody, |tenant| fits[tenant as usize]);
         let scopes: Vec<u32> = self.scopes.live().filter(|(_, scope)| fits(scope.tenant)).map(|(id, _)| id).collect();
         self.of_scopes(&scopes, within)
     }
@@ -172,8 +172,7 @@ impl Index {
                 // Hashes and times are no words; in a single message they can be looked for.
                 let runs: Vec<String> = wanted.skipped.iter().map(|run| folded(run)).collect();
                 by_message(&left, &|message| {
-                    let has = all_words(message);
-                    wanted.found.iter().all(|word| has.found.contains(word))
+                    wanted.found.iter().all(|word| has_word(message, word))
                         && runs.iter().all(|run| folded(message).contains(run))
                 })
             }
@@ -263,6 +262,17 @@ fn all_words(text: &str) -> AllWords {
     let mut all = AllWords { found: Vec::new(), skipped: Vec::new() };
     words(text, |word| all.found.push(folded(word)), |run| all.skipped.push(run.to_owned()));
     all
+}
+
+/// Whether a text has a word, which is in small letters.
+fn has_word(text: &str, word: &str) -> bool {
+    let mut found = false;
+    words(
+        text,
+        |run| found |= if run.is_ascii() { run.eq_ignore_ascii_case(word) } else { folded(run) == word },
+        |_| {},
+    );
+    found
 }
 
 /// The rows of a set that fulfil something.

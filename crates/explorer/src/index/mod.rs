@@ -12,6 +12,7 @@
 mod dictionary;
 mod order;
 mod posting;
+mod slab;
 pub(crate) mod words;
 
 mod labels;
@@ -20,6 +21,7 @@ mod prepare;
 mod scopes;
 mod terms;
 
+mod lifecycle;
 mod rows;
 mod settings;
 mod visibility;
@@ -35,8 +37,9 @@ mod visible;
 
 pub use changes::{Change, Changes, Position};
 pub use facets::{Facet, FacetValue};
+pub use lifecycle::{Deletion, Reconciled};
 pub use prepare::{Prepared, Preparer};
-pub use rows::{Deletion, Index, Reconciled, Slot};
+pub use rows::{Index, Slot};
 pub use search::{Found, Page};
 pub use settings::{Retention, Settings, Sizes};
 pub use suggest::Suggestion;

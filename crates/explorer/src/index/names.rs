@@ -127,7 +127,7 @@ impl Names {
     }
 
     fn small(&self, id: u32) -> &str {
-        self.odd.get(&id).map_or_else(|| self.texts.text(id), |small| small)
+        self.odd.get(&id).map_or_else(|| self.texts.text(id), AsRef::as_ref)
     }
 
     fn ids_holding(&self, text: &str) -> Vec<u32> {

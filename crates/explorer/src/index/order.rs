@@ -47,8 +47,10 @@ impl Order {
         }
         if self.chunks.is_empty() {
             let number = self.number();
-            self.chunks.push(Chunk { number, ids: Vec::new() });
+            self.chunks.push(Chunk { number, ids: vec![id] });
             self.rank_from(0);
+            self.place(0, 0);
+            return;
         }
         let (mut chunk, mut at) = self.find(before);
         // At the start of a chunk, or behind the last one: the end of the one before serves as well.
@@ -119,9 +121,7 @@ impl Order {
     fn split(&mut self, chunk: usize) {
         let number = self.number();
         let ids = &mut self.chunks[chunk].ids;
-        // Texts that come in order leave full chunks behind.
-        let at = if ids.len() > LONGEST { ids.len() / 2 } else { ids.len() };
-        let later = ids.split_off(at);
+        let later = ids.split_off(ids.len() / 2);
         ids.shrink_to_fit();
         self.chunks.insert(chunk + 1, Chunk { number, ids: later });
         self.rank_from(chunk);

@@ -177,12 +177,13 @@ fn bitmap(sorted: impl Iterator<Item = u32>) -> RoaringBitmap {
 
 /// A union of many postings: short ones are put in order once, not one by one into a bitmap.
 #[derive(Debug, Default)]
-pub(super) struct Union {
+pub(super) struct Union<'a> {
     slots: Vec<u32>,
     bitmap: RoaringBitmap,
+    later: Vec<&'a RoaringBitmap>,
 }
 
-impl Union {
+impl<'a> Union<'a> {
     pub(super) fn add(&mut self, posting: &Posting) {
         match posting {
             Posting::Bitmap(bitmap) => self.bitmap |= &**bitmap,
@@ -198,7 +199,15 @@ impl Union {
         self.bitmap |= bitmap;
     }
 
+    /// The same, but not before the end.
+    pub(super) fn add_later(&mut self, bitmap: &'a RoaringBitmap) {
+        self.later.push(bitmap);
+    }
+
     pub(super) fn finish(mut self) -> RoaringBitmap {
+        for bitmap in self.later {
+            self.bitmap |= bitmap;
+        }
         if self.slots.is_empty() {
             return self.bitmap;
         }

@@ -36,6 +36,7 @@ pub struct Index {
     pub(super) name: Vec<u32>,
     pub(super) message: Vec<u32>,
     pub(super) created: Vec<i64>,
+    pub(super) status: Vec<Status>,
     pub(super) records: Vec<Record>,
 
     pub(super) scopes: Scopes,
@@ -52,9 +53,9 @@ pub struct Index {
     /// Rows of objects that are gone, by when they went.
     pub(super) expiring: BTreeSet<(i64, u32)>,
     /// Since when rows may be out of date: by cluster, or by kind in it.
-    stale: HashMap<(String, Option<(String, String)>), i64>,
+    pub(super) stale: HashMap<(String, Option<(String, String)>), i64>,
     /// Namespaces, by cluster, that are gone and have not come again.
-    ended: HashSet<(String, String)>,
+    pub(super) ended: HashSet<(String, String)>,
     feed: Feed,
 }
 
@@ -64,7 +65,6 @@ pub(super) struct Record {
     hash: u32,
     pub(super) version: u32,
     pub(super) uid: Uid,
-    pub(super) status: Status,
     pub(super) labels: Box<[u32]>,
     pub(super) held: Held,
     pub(super) deleted_at: Option<i64>,
@@ -73,7 +73,7 @@ pub(super) struct Record {
 /// Most uids are numbers in disguise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Uid {
-    Number(u128),
+    Number(uuid::Bytes),
     Text(Box<str>),
 }
 
@@ -81,36 +81,17 @@ impl Uid {
     pub(super) fn new(text: &str) -> Uid {
         match uuid::Uuid::try_parse(text) {
             // Only if it comes back as it was.
-            Ok(uid) if uid.hyphenated().to_string() == text => Uid::Number(uid.as_u128()),
+            Ok(uid) if uid.hyphenated().to_string() == text => Uid::Number(uid.into_bytes()),
             _ => Uid::Text(text.into()),
         }
     }
 
     pub(super) fn text(&self) -> String {
         match self {
-            Uid::Number(number) => uuid::Uuid::from_u128(*number).hyphenated().to_string(),
+            Uid::Number(bytes) => uuid::Uuid::from_bytes(*bytes).hyphenated().to_string(),
             Uid::Text(text) => text.to_string(),
         }
     }
-}
-
-/// What became of a row whose object is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
-    /// It is gone too.
-    Removed(Slot),
-    /// It stays for a while, marked.
-    Retained(Slot),
-    /// It was not there, is marked already, or belongs to an object that was made later under the same name.
-    Nothing,
-}
-
-/// What comparing with the objects that are known to exist brought.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reconciled {
-    pub deletions: Vec<Deletion>,
-    /// Objects without a row.
-    pub missing: Vec<Key>,
 }
 
 /// How a row without a time of creation is sorted.
@@ -127,6 +108,7 @@ impl Index {
             name: Vec::new(),
             message: Vec::new(),
             created: Vec::new(),
+            status: Vec::new(),
             records: Vec::new(),
             scopes: Scopes::default(),
             names: Names::default(),
@@ -185,139 +167,6 @@ impl Index {
         self.free = (0..end).rev().filter(|slot| !self.live.contains(*slot)).collect();
     }
 
-    /// An object is gone. With a uid, only if it is that of the row: a later object may have the name.
-    pub fn delete(&mut self, key: &Key, uid: Option<&str>, at: i64) -> Deletion {
-        let Some(slot) = self.find(key) else { return Deletion::Nothing };
-        let record = &self.records[slot.0 as usize];
-        if uid.is_some_and(|uid| record.uid != Uid::new(uid)) || record.deleted_at.is_some() {
-            return Deletion::Nothing;
-        }
-        if self.settings.retention.of(&key.group, &key.kind) == 0 {
-            self.remove(slot.0);
-            return Deletion::Removed(slot);
-        }
-        self.records[slot.0 as usize].deleted_at = Some(at);
-        self.deleted.insert(slot.0);
-        self.expiring.insert((at, slot.0));
-        let mut row = self.row(slot);
-        if self.ended.contains(&(key.cluster.clone(), key.namespace.clone())) {
-            row.orphaned = true;
-            self.move_to(slot.0, &row);
-        }
-        self.tell(&row, false);
-        Deletion::Retained(slot)
-    }
-
-    /// Removes the rows of objects that have been gone for longer than their kind is kept.
-    pub fn expire(&mut self, now: i64) -> Vec<Slot> {
-        let over = |(at, slot): &(i64, u32)| {
-            let (_, family) = self.scopes.at(self.scope[*slot as usize]);
-            let kept = self.settings.retention.of(self.scopes.text(family.group), self.scopes.text(family.kind));
-            *at < now.saturating_sub(kept)
-        };
-        let over: Vec<Slot> = self.expiring.iter().filter(|entry| over(entry)).map(|(_, slot)| Slot(*slot)).collect();
-        self.remove_all(over)
-    }
-
-    /// Removes everything of a cluster.
-    pub fn remove_cluster(&mut self, cluster: &str) -> Vec<Slot> {
-        self.stale.retain(|(other, _), _| other != cluster);
-        self.ended.retain(|(other, _)| other != cluster);
-        let tenants: Vec<String> = self
-            .scopes
-            .tenants()
-            .filter(|(of, ..)| *of == cluster)
-            .map(|(_, namespace, _)| namespace.to_owned())
-            .collect();
-        for namespace in tenants {
-            self.scopes.set_tenant(&self.hashes, cluster, &namespace, None);
-        }
-        self.remove_where(|index, family| index.scopes.text(family.cluster) == cluster)
-    }
-
-    /// Removes everything of a kind in a cluster.
-    pub fn remove_kind(&mut self, cluster: &str, group: &str, kind: &str) -> Vec<Slot> {
-        self.stale.remove(&(cluster.to_owned(), Some((group.to_owned(), kind.to_owned()))));
-        self.remove_where(|index, family| index.is_kind(family, cluster, group, kind))
-    }
-
-    /// Compares the rows of a kind with the objects that are known to exist, by namespace and name: rows without an
-    /// object are deleted, objects without a row are named.
-    pub fn reconcile(
-        &mut self,
-        cluster: &str,
-        group: &str,
-        kind: &str,
-        known: &HashSet<(String, String)>,
-        at: i64,
-    ) -> Reconciled {
-        let mut rows = HashSet::new();
-        let mut ghosts = Vec::new();
-        for family in self.scopes.families().filter(|family| self.is_kind(&family.key, cluster, group, kind)) {
-            for slot in (&family.rows - &self.deleted).iter().map(Slot) {
-                let key = self.key(slot);
-                let place = (key.namespace.clone(), key.name.clone());
-                if known.contains(&place) {
-                    rows.insert(place);
-                } else {
-                    ghosts.push(key);
-                }
-            }
-        }
-        let deletions = ghosts.iter().map(|key| self.delete(key, None, at)).collect();
-        let missing = known.iter().filter(|place| !rows.contains(*place)).map(|(namespace, name)| Key {
-            cluster: cluster.to_owned(),
-            namespace: namespace.clone(),
-            group: group.to_owned(),
-            kind: kind.to_owned(),
-            name: name.clone(),
-        });
-        let missing = missing.collect();
-        Reconciled { deletions, missing }
-    }
-
-    /// Since when the rows of a cluster, or of one kind (group, kind) in it, may be out of date; `None`: they are not.
-    pub fn set_stale(&mut self, cluster: &str, kind: Option<(&str, &str)>, since: Option<i64>) {
-        let key = (cluster.to_owned(), kind.map(|(group, kind)| (group.to_owned(), kind.to_owned())));
-        match since {
-            Some(since) => self.stale.insert(key, since),
-            None => self.stale.remove(&key),
-        };
-    }
-
-    /// Which tenant a namespace belongs to. Tells whether that is new.
-    pub fn set_tenant(&mut self, cluster: &str, namespace: &str, tenant: Option<&str>) -> bool {
-        let tenant = tenant.filter(|tenant| !tenant.is_empty());
-        let is_new = self.scopes.set_tenant(&self.hashes, cluster, namespace, tenant);
-        if is_new {
-            for row in self.rows_of_namespace(cluster, namespace, |_| true) {
-                self.tell(&row, false);
-            }
-        }
-        is_new
-    }
-
-    /// A namespace is gone: what is kept of objects in it is no longer for those who may see a namespace of that name.
-    pub fn namespace_ended(&mut self, cluster: &str, namespace: &str) -> Vec<Slot> {
-        self.ended.insert((cluster.to_owned(), namespace.to_owned()));
-        let rows = self.rows_of_namespace(cluster, namespace, |row| row.deleted_at.is_some() && !row.orphaned);
-        let orphan = |mut row: Row| {
-            let slot = self.find(&row.key)?;
-            // Gone for those who saw it by its namespace, and shown anew to the others.
-            self.tell(&row, true);
-            row.orphaned = true;
-            self.move_to(slot.0, &row);
-            self.tell(&row, false);
-            Some(slot)
-        };
-        rows.into_iter().filter_map(orphan).collect()
-    }
-
-    /// A namespace is there, for the first time or again.
-    pub fn namespace_began(&mut self, cluster: &str, namespace: &str) {
-        self.ended.remove(&(cluster.to_owned(), namespace.to_owned()));
-    }
-
     pub fn find(&self, key: &Key) -> Option<Slot> {
         let hash = self.key_hash(key);
         let is_it = |slot: &u32| self.records[*slot as usize].hash == hash && self.is_at(*slot, key);
@@ -343,6 +192,7 @@ impl Index {
             + self.name.capacity() * 4
             + self.message.capacity() * 4
             + self.created.capacity() * 8
+            + self.status.capacity()
             + self.records.capacity() * size_of::<Record>()
             + self.lookup.allocation_size();
         Sizes {
@@ -371,7 +221,7 @@ impl Index {
             version: text(record.version),
             resource: text(family.resource),
             uid: record.uid.text(),
-            status: record.status,
+            status: self.status[at],
             message: self.messages.texts.text(self.message[at]).to_owned(),
             category: text(family.category),
             labels,
@@ -430,6 +280,7 @@ impl Index {
             self.name.resize(at + 1, 0);
             self.message.resize(at + 1, 0);
             self.created.resize(at + 1, 0);
+            self.status.resize(at + 1, Status::None);
             self.records.resize(at + 1, Record::empty());
         }
         self.live.insert(slot);
@@ -438,6 +289,7 @@ impl Index {
         self.message[at] = self.messages.take(&self.hashes, &row.message);
         let version = self.scopes.texts.take(&self.hashes, &row.version);
         self.records[at] = Record { hash, version, ..Record::empty() };
+        self.status[at] = Status::None;
         self.by_status[Status::None as usize].insert(slot);
         let records = &self.records;
         self.lookup.insert_unique(spread(hash), slot, |slot| spread(records[*slot as usize].hash));
@@ -464,9 +316,9 @@ impl Index {
     fn fill(&mut self, slot: u32, prepared: &Prepared) {
         let (row, at) = (&prepared.row, slot as usize);
         let record = &mut self.records[at];
-        if record.status != row.status {
-            self.by_status[record.status as usize].remove(slot);
-            record.status = row.status;
+        if self.status[at] != row.status {
+            self.by_status[self.status[at] as usize].remove(slot);
+            self.status[at] = row.status;
             self.by_status[row.status as usize].insert(slot);
         }
         if let Some(before) = std::mem::replace(&mut record.deleted_at, row.deleted_at) {
@@ -484,7 +336,8 @@ impl Index {
         self.created[at] = row.created.unwrap_or(NO_TIME);
     }
 
-    fn remove(&mut self, slot: u32) {
+    /// Takes a row out of everything.
+    pub(super) fn remove(&mut self, slot: u32) {
         let (row, at) = (self.row(Slot(slot)), slot as usize);
         let record = std::mem::replace(&mut self.records[at], Record::empty());
         if let Ok(found) = self.lookup.find_entry(spread(record.hash), |other| *other == slot) {
@@ -492,7 +345,7 @@ impl Index {
         }
         self.terms.remove(slot, &record.held);
         self.labels.update(&self.hashes, slot, &mut record.labels.clone(), &[]);
-        self.by_status[record.status as usize].remove(slot);
+        self.by_status[self.status[at] as usize].remove(slot);
         for set in [&mut self.terminating, &mut self.deleted, &mut self.incomplete, &mut self.live] {
             set.remove(slot);
         }
@@ -507,43 +360,12 @@ impl Index {
         self.tell(&row, true);
     }
 
-    fn remove_all(&mut self, slots: Vec<Slot>) -> Vec<Slot> {
-        for slot in &slots {
-            self.remove(slot.0);
-        }
-        slots
-    }
-
-    fn remove_where(&mut self, is_it: impl Fn(&Index, &super::scopes::FamilyKey) -> bool) -> Vec<Slot> {
-        let families = self.scopes.families().filter(|family| is_it(self, &family.key));
-        let slots = families.flat_map(|family| family.rows.iter().map(Slot)).collect();
-        self.remove_all(slots)
-    }
-
-    fn is_kind(&self, family: &super::scopes::FamilyKey, cluster: &str, group: &str, kind: &str) -> bool {
-        let text = |id: u32| self.scopes.text(id);
-        text(family.cluster) == cluster && text(family.group) == group && text(family.kind) == kind
-    }
-
-    fn rows_of_namespace(&self, cluster: &str, namespace: &str, wanted: impl Fn(&Row) -> bool) -> Vec<Row> {
-        let Some(namespace) = self.scopes.texts.find(&self.hashes, namespace) else { return Vec::new() };
-        let mut rows = Vec::new();
-        for &scope in self.scopes.of_namespace(namespace) {
-            let (found, family) = self.scopes.at(scope);
-            if self.scopes.text(family.cluster) == cluster {
-                found.rows.for_each(|slot| rows.push(self.row(Slot(slot))));
-            }
-        }
-        rows.retain(wanted);
-        rows
-    }
-
-    fn move_to(&mut self, slot: u32, row: &Row) {
+    pub(super) fn move_to(&mut self, slot: u32, row: &Row) {
         let at = slot as usize;
         self.scope[at] = self.scopes.change(&self.hashes, self.scope[at], row, slot);
     }
 
-    fn tell(&mut self, row: &Row, gone: bool) {
+    pub(super) fn tell(&mut self, row: &Row, gone: bool) {
         self.feed.push(Entry {
             key: row.key.clone(),
             version: row.version.clone(),
@@ -575,8 +397,7 @@ impl Record {
         Record {
             hash: 0,
             version: 0,
-            uid: Uid::Number(0),
-            status: Status::None,
+            uid: Uid::Number([0; 16]),
             labels: Box::default(),
             held: Held::default(),
             deleted_at: None,

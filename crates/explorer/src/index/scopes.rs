@@ -8,6 +8,7 @@ use roaring::RoaringBitmap;
 
 use super::dictionary::{Counted, Hashes};
 use super::posting::{Posting, bitmap_bytes};
+use super::slab::put;
 use crate::row::Row;
 
 #[derive(Debug, Default)]
@@ -17,9 +18,9 @@ pub(super) struct Scopes {
     families: Vec<Family>,
     family_ids: HashMap<FamilyKey, u32>,
     free_families: Vec<u32>,
-    scopes: Vec<Scope>,
-    scope_ids: HashMap<ScopeKey, u32>,
-    free_scopes: Vec<u32>,
+    places: Vec<Scope>,
+    place_ids: HashMap<ScopeKey, u32>,
+    free_places: Vec<u32>,
     by_namespace: HashMap<u32, Vec<u32>>,
     /// By cluster and namespace.
     tenants: HashMap<(u32, u32), u32>,
@@ -72,13 +73,13 @@ impl Scopes {
         let family = self.family(key);
         let scope = self.scope(ScopeKey { family, namespace, orphaned: row.orphaned });
         self.families[family as usize].rows.insert(slot);
-        self.scopes[scope as usize].rows.insert(slot);
+        self.places[scope as usize].rows.insert(slot);
         scope
     }
 
     /// Takes a row out of its scope, and the scope away when it was the last.
     pub(super) fn remove(&mut self, scope: u32, slot: u32) {
-        let Scope { key, rows, .. } = &mut self.scopes[scope as usize];
+        let Scope { key, rows, .. } = &mut self.places[scope as usize];
         rows.remove(slot);
         let (key, scope_is_empty) = (*key, rows.is_empty());
         let family = &mut self.families[key.family as usize];
@@ -86,8 +87,8 @@ impl Scopes {
         let (family_key, family_is_empty) = (family.key, family.rows.is_empty());
         if scope_is_empty {
             family.scopes.remove(&(key.namespace, key.orphaned));
-            self.scope_ids.remove(&key);
-            self.free_scopes.push(scope);
+            self.place_ids.remove(&key);
+            self.free_places.push(scope);
             if let Some(scopes) = self.by_namespace.get_mut(&key.namespace) {
                 scopes.retain(|other| *other != scope);
                 if scopes.is_empty() {
@@ -117,7 +118,7 @@ impl Scopes {
 
     /// Whether a row is of this scope.
     pub(super) fn is_at(&self, scope: u32, row: &Row) -> bool {
-        let Scope { key, .. } = &self.scopes[scope as usize];
+        let Scope { key, .. } = &self.places[scope as usize];
         let family = self.families[key.family as usize].key;
         key.orphaned == row.orphaned
             && self.text(key.namespace) == row.key.namespace
@@ -133,22 +134,22 @@ impl Scopes {
     }
 
     pub(super) fn at(&self, scope: u32) -> (&Scope, &FamilyKey) {
-        let found = &self.scopes[scope as usize];
+        let found = &self.places[scope as usize];
         (found, &self.families[found.key.family as usize].key)
     }
 
     /// More than any number of a scope.
     pub(super) fn end(&self) -> usize {
-        self.scopes.len()
+        self.places.len()
     }
 
     /// Scopes that have rows.
     pub(super) fn live(&self) -> impl Iterator<Item = (u32, &Scope)> {
-        self.scope_ids.values().map(|id| (*id, &self.scopes[*id as usize]))
+        (0..).zip(&self.places).filter(|(_, scope)| !scope.rows.is_empty())
     }
 
     pub(super) fn posting(&self, scope: u32) -> &Posting {
-        &self.scopes[scope as usize].rows
+        &self.places[scope as usize].rows
     }
 
     /// Families that have rows.
@@ -195,12 +196,17 @@ impl Scopes {
             .map(|((cluster, namespace), tenant)| (self.text(*cluster), self.text(*namespace), self.text(*tenant)))
     }
 
+    /// The same as numbers of texts.
+    pub(super) fn tenant_ids(&self) -> impl Iterator<Item = (u32, u32, u32)> {
+        self.tenants.iter().map(|((cluster, namespace), tenant)| (*cluster, *namespace, *tenant))
+    }
+
     pub(super) fn bytes(&self) -> (usize, usize) {
-        let scopes: usize = self.scopes.iter().map(|scope| scope.rows.heap_bytes()).sum();
+        let scopes: usize = self.places.iter().map(|scope| scope.rows.heap_bytes()).sum();
         let families: usize =
             self.families.iter().map(|family| bitmap_bytes(&family.rows) + family.scopes.len() * 16).sum();
-        let tables = self.scopes.capacity() * size_of::<Scope>() + self.scope_ids.capacity() * 20;
-        (self.texts.bytes(), scopes + families + tables + self.by_namespace.len() * 64 + self.scope_ids.len() * 4)
+        let tables = self.places.capacity() * size_of::<Scope>() + self.place_ids.capacity() * 20;
+        (self.texts.bytes(), scopes + families + tables + self.by_namespace.len() * 64 + self.place_ids.len() * 4)
     }
 
     /// For the audit: how often each text is used, and that no empty scope or family is left.
@@ -210,9 +216,6 @@ impl Scopes {
         for (id, scope) in self.live() {
             let (_, family) = self.at(id);
             let length = u32::try_from(scope.rows.len()).expect("rows are numbered by u32");
-            if length == 0 {
-                return Err("a scope is left without rows".to_owned());
-            }
             rows += scope.rows.len();
             for text in
                 [family.cluster, family.group, family.kind, family.resource, family.category, scope.key.namespace]
@@ -228,9 +231,12 @@ impl Scopes {
         if self.families().map(|family| family.rows.len()).sum::<u64>() != rows {
             return Err("a family has rows that are in no scope of it".to_owned());
         }
+        if self.live().count() != self.place_ids.len() {
+            return Err("a scope is left without rows".to_owned());
+        }
         let namespaces: usize = self.by_namespace.values().map(Vec::len).sum();
         let of_families: usize = self.families().map(|family| family.scopes.len()).sum();
-        if namespaces != self.scope_ids.len() || of_families != self.scope_ids.len() {
+        if namespaces != self.place_ids.len() || of_families != self.place_ids.len() {
             return Err("a scope that is gone is still listed".to_owned());
         }
         let tenants = self.tenants.iter().flat_map(|((cluster, namespace), tenant)| [*cluster, *namespace, *tenant]);
@@ -244,7 +250,7 @@ impl Scopes {
 
     fn mark_tenant(&mut self, cluster: u32, namespace: u32, tenant: Option<u32>) {
         for scope in self.by_namespace.get(&namespace).into_iter().flatten() {
-            let scope = &mut self.scopes[*scope as usize];
+            let scope = &mut self.places[*scope as usize];
             if self.families[scope.key.family as usize].key.cluster == cluster {
                 scope.tenant = tenant;
             }
@@ -262,25 +268,15 @@ impl Scopes {
     }
 
     fn scope(&mut self, key: ScopeKey) -> u32 {
-        if let Some(id) = self.scope_ids.get(&key) {
+        if let Some(id) = self.place_ids.get(&key) {
             return *id;
         }
         let family = &mut self.families[key.family as usize];
         let tenant = self.tenants.get(&(family.key.cluster, key.namespace)).copied();
-        let id = put(&mut self.scopes, &mut self.free_scopes, Scope { key, tenant, rows: Posting::new() });
+        let id = put(&mut self.places, &mut self.free_places, Scope { key, tenant, rows: Posting::new() });
         family.scopes.insert((key.namespace, key.orphaned), id);
-        self.scope_ids.insert(key, id);
+        self.place_ids.insert(key, id);
         self.by_namespace.entry(key.namespace).or_default().push(id);
         id
     }
-}
-
-/// Puts a thing where one was taken away, or at the end.
-fn put<T>(things: &mut Vec<T>, free: &mut Vec<u32>, thing: T) -> u32 {
-    if let Some(id) = free.pop() {
-        things[id as usize] = thing;
-        return id;
-    }
-    things.push(thing);
-    u32::try_from(things.len() - 1).expect("fewer than 4 billion")
 }

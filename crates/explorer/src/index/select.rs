@@ -19,22 +19,24 @@ pub(super) struct Ordered<'a> {
 /// A place between rows: of each thing that rows are compared by, its label, and whether a row can have exactly that.
 struct Bound {
     first: (u64, bool),
-    rest: [(u64, bool); 5],
+    name: (u64, bool),
+    rest: [(u64, bool); 4],
 }
 
 impl Index {
     /// The first `most` rows.
     pub(super) fn first(&self, rows: &RoaringBitmap, ordered: Ordered<'_>, most: usize) -> Vec<Slot> {
-        let labels = |of: &dyn Fn(u32) -> Option<u32>| -> Vec<u64> {
+        // One more, so that nothing comes before the first text.
+        let label = |text: Option<u32>| text.map_or(0, |text| self.scopes.texts.texts.label(text) + 1);
+        let by_scope = |of: &dyn Fn(u32) -> Option<u32>| {
+            // Few rows: they are looked up one by one; many: their scopes are.
+            if rows.len() < (self.scopes.end() / 2) as u64 {
+                return self.pick(rows, ordered, most, |slot| label(of(self.scope[slot as usize])));
+            }
             let mut labels = vec![0; self.scopes.end()];
             for (scope, _) in self.scopes.live() {
-                // One more, so that nothing comes before the first text.
-                labels[scope as usize] = of(scope).map_or(0, |text| self.scopes.texts.texts.label(text) + 1);
+                labels[scope as usize] = label(of(scope));
             }
-            labels
-        };
-        let by_scope = |of: &dyn Fn(u32) -> Option<u32>| {
-            let labels = labels(of);
             self.pick(rows, ordered, most, |slot| labels[self.scope[slot as usize] as usize])
         };
         match ordered.order {
@@ -42,7 +44,7 @@ impl Index {
             Order::Message => {
                 self.pick(rows, ordered, most, |slot| self.messages.texts.label(self.message[slot as usize]))
             }
-            Order::Status => self.pick(rows, ordered, most, |slot| self.records[slot as usize].status as u64),
+            Order::Status => self.pick(rows, ordered, most, |slot| self.status[slot as usize] as u64),
             Order::Created => self.pick(rows, ordered, most, |slot| growing(self.created[slot as usize])),
             Order::Age => self.pick(rows, ordered, most, |slot| !growing(self.created[slot as usize])),
             Order::Kind => by_scope(&|scope| Some(self.scopes.at(scope).1.kind)),
@@ -61,7 +63,7 @@ impl Index {
         let value = match order {
             Order::Name => SortValue::Text(self.names.texts.text(self.name[at]).to_owned()),
             Order::Message => SortValue::Text(self.messages.texts.text(self.message[at]).to_owned()),
-            Order::Status => SortValue::Text(self.records[at].status.as_str().to_owned()),
+            Order::Status => SortValue::Text(self.status[at].as_str().to_owned()),
             Order::Created | Order::Age => SortValue::Number(self.created[at]),
             Order::Kind => text(family.kind),
             Order::Namespace => text(scope.key.namespace),
@@ -76,22 +78,30 @@ impl Index {
         let Ordered { order, descending, after } = ordered;
         let bound = after.map(|cursor| self.bound(order, cursor));
         let turned = |ordering: Ordering| if descending { ordering.reverse() } else { ordering };
+        let name = |slot: u32| self.names.texts.label(self.name[slot as usize]);
         let compare = |(one, one_slot): &(u64, u32), (other, other_slot): &(u64, u32)| {
-            turned(one.cmp(other).then_with(|| self.rest(*one_slot).cmp(&self.rest(*other_slot))))
+            let by_name = || name(*one_slot).cmp(&name(*other_slot));
+            let by_rest = || self.rest(*one_slot).cmp(&self.rest(*other_slot));
+            turned(one.cmp(other).then_with(by_name).then_with(by_rest))
         };
         // Twice as many as wanted are gathered, then the later half goes: from then on most rows are dismissed by one look.
         let room = most.saturating_mul(2).max(512);
         let mut picked: Vec<(u64, u32)> = Vec::with_capacity(room.min(usize::try_from(rows.len()).unwrap_or(room)));
-        let mut last: Option<(u64, u32)> = None;
+        let mut last: Option<(u64, u64, u32)> = None;
         if most == 0 {
             return Vec::new();
         }
         for slot in rows {
             let row = (first(slot), slot);
-            if last.is_some_and(|last| {
-                let quick = turned(row.0.cmp(&last.0));
-                quick == Ordering::Greater || (quick == Ordering::Equal && compare(&row, &last) != Ordering::Less)
-            }) {
+            let is_late = |(first, last_name, last_slot): (u64, u64, u32)| {
+                // Most rows are told apart by the first, nearly all others by their name.
+                let quick = row.0.cmp(&first).then_with(|| name(slot).cmp(&last_name));
+                match turned(quick) {
+                    Ordering::Equal => compare(&row, &(first, last_slot)) != Ordering::Less,
+                    other => other == Ordering::Greater,
+                }
+            };
+            if last.is_some_and(is_late) {
                 continue;
             }
             let is_before = |bound: &Bound| turned(self.against(row, bound)) != Ordering::Greater;
@@ -102,7 +112,7 @@ impl Index {
             if picked.len() >= room {
                 picked.select_nth_unstable_by(most - 1, compare);
                 picked.truncate(most);
-                last = picked.last().copied();
+                last = picked.last().map(|(first, slot)| (*first, name(*slot), *slot));
             }
         }
         picked.sort_unstable_by(compare);
@@ -111,11 +121,10 @@ impl Index {
     }
 
     /// What tells rows apart that are equal in what they are sorted by.
-    fn rest(&self, slot: u32) -> [u64; 5] {
+    fn rest(&self, slot: u32) -> [u64; 4] {
         let (scope, family) = self.scopes.at(self.scope[slot as usize]);
         let label = |text: u32| self.scopes.texts.texts.label(text);
-        let name = self.names.texts.label(self.name[slot as usize]);
-        [name, label(family.cluster), label(scope.key.namespace), label(family.kind), label(family.group)]
+        [label(family.cluster), label(scope.key.namespace), label(family.kind), label(family.group)]
     }
 
     fn against(&self, (first, slot): (u64, u32), bound: &Bound) -> Ordering {
@@ -123,8 +132,9 @@ impl Index {
         if ordering != Ordering::Equal {
             return ordering;
         }
-        let rest = self.rest(slot).into_iter().zip(bound.rest).map(|(label, bound)| against_one(label, bound));
-        rest.fold(Ordering::Equal, Ordering::then)
+        let name = against_one(self.names.texts.label(self.name[slot as usize]), bound.name);
+        let rest = || self.rest(slot).into_iter().zip(bound.rest).map(|(label, bound)| against_one(label, bound));
+        name.then_with(|| rest().fold(Ordering::Equal, Ordering::then))
     }
 
     fn bound(&self, order: Order, cursor: &Cursor) -> Bound {
@@ -144,8 +154,8 @@ impl Index {
             (SortValue::Text(text), Order::Tenant) if text.is_empty() => (0, true),
             (SortValue::Text(text), _) => above(scope(text)),
         };
-        let rest = [self.names.texts.bound(name), scope(cluster), scope(namespace), scope(kind), scope(group)];
-        Bound { first, rest }
+        let rest = [scope(cluster), scope(namespace), scope(kind), scope(group)];
+        Bound { first, name: self.names.texts.bound(name), rest }
     }
 }
 

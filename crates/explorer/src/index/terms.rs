@@ -9,6 +9,7 @@ use hashbrown::HashTable;
 use super::dictionary::{Dictionary, Hashes};
 use super::posting::Posting;
 use super::prepare::{Prepared, Words};
+use super::slab::put;
 
 #[derive(Debug)]
 pub(super) struct Terms {
@@ -201,17 +202,7 @@ impl Fields {
     }
 
     fn add(&mut self, hash: u64) -> u32 {
-        let entry = (hash, Posting::new());
-        let field = match self.free.pop() {
-            Some(field) => {
-                self.entries[field as usize] = entry;
-                field
-            }
-            None => {
-                self.entries.push(entry);
-                u32::try_from(self.entries.len() - 1).expect("fewer than 4 billion fields")
-            }
-        };
+        let field = put(&mut self.entries, &mut self.free, (hash, Posting::new()));
         let entries = &self.entries;
         self.table.insert_unique(hash, field, |field| entries[*field as usize].0);
         field

@@ -18,27 +18,25 @@ pub(super) struct Visible {
 impl Index {
     pub(super) fn visible(&self, visibility: &Visibility) -> Visible {
         let (mut rows, mut bodies) = (Union::default(), Union::default());
-        let mut everything = true;
+        let (mut all_rows, mut all_bodies) = (true, true);
         for family in self.scopes.families() {
             match visibility.of(self.scopes.text(family.key.cluster)) {
-                None | Some(View::Withheld(_)) => everything = false,
+                None | Some(View::Withheld(_)) => (all_rows, all_bodies) = (false, false),
                 Some(View::Everything) => {
-                    rows.add_bitmap(&family.rows);
-                    bodies.add_bitmap(&family.rows);
+                    rows.add_later(&family.rows);
+                    bodies.add_later(&family.rows);
                 }
                 Some(View::Granted { rows: granted, bodies: with_body }) => {
-                    everything = false;
-                    self.add(&self.scope_of(&**granted, family), family, &mut rows);
-                    self.add(&self.scope_of(&**with_body, family), family, &mut bodies);
+                    all_rows &= self.add(&self.scope_of(&**granted, family), family, &mut rows);
+                    all_bodies &= self.add(&self.scope_of(&**with_body, family), family, &mut bodies);
                 }
             }
         }
-        if everything {
-            return Visible { rows: self.live.clone(), bodies: self.live.clone() };
-        }
-        let rows = rows.finish();
+        // All is known as a set already: whoever may see everything does not wait for it to be put together.
+        let rows = if all_rows { self.live.clone() } else { rows.finish() };
+        let bodies = if all_bodies { self.live.clone() } else { bodies.finish() };
         // Who may get a thing that they may not list sees its body no more than its row.
-        let bodies = bodies.finish() & &rows;
+        let bodies = bodies & &rows;
         Visible { rows, bodies }
     }
 
@@ -46,11 +44,12 @@ impl Index {
         grants.scope(self.scopes.text(family.key.group), self.scopes.text(family.key.resource))
     }
 
-    /// Adds the rows of a family that a scope covers; the same as [`Scope::covers`] for each of them.
-    fn add(&self, scope: &Scope, family: &Family, rows: &mut Union) {
+    /// Adds the rows of a family that a scope covers; the same as [`Scope::covers`] for each of them. Tells whether it was all
+    /// of them without a look.
+    fn add<'a>(&'a self, scope: &Scope, family: &'a Family, rows: &mut Union<'a>) -> bool {
         if scope.everywhere {
-            rows.add_bitmap(&family.rows);
-            return;
+            rows.add_later(&family.rows);
+            return true;
         }
         // Whichever is shorter: what is granted, or what there is.
         if scope.namespaces.len() < family.scopes.len() {
@@ -86,5 +85,6 @@ impl Index {
                 }
             }
         }
+        false
     }
 }

@@ -74,14 +74,12 @@ impl<'a> Parser<'a> {
         if end == 0 || !rest[end..].starts_with([':', '=']) {
             return Ok(None);
         }
-        match aliases::field(&rest[..end]) {
-            Some(field) => Ok(Some((field, self.at + end + 1))),
-            None => {
-                let fault = format!("there is no field '{}'", &rest[..end]);
-                let cure = format!("there are {}; text with a colon in it stands in quotes", aliases::known_fields());
-                Err(self.fault(self.at, &fault, &cure))
-            }
+        if let Some(field) = aliases::field(&rest[..end]) {
+            return Ok(Some((field, self.at + end + 1)));
         }
+        let fault = format!("there is no field '{}'", &rest[..end]);
+        let cure = format!("there are {}; text with a colon in it stands in quotes", aliases::known_fields());
+        Err(self.fault(self.at, &fault, &cure))
     }
 
     fn value(&mut self) -> Result<Vec<(usize, Pattern)>, Error> {
@@ -205,7 +203,7 @@ impl<'a> Parser<'a> {
                 Err(self.fault(at, "there is no such status", &format!("there are {all}")))
             }
             Field::Is => {
-                let known = pattern.as_exact().filter(|state| aliases::STATES.contains(state)).is_some();
+                let known = pattern.as_exact().is_some_and(|state| aliases::STATES.contains(&state));
                 let cure = || format!("there are {}", aliases::STATES.join(", "));
                 if known { Ok(pattern) } else { Err(self.fault(at, "there is no such state", &cure())) }
             }

@@ -62,7 +62,13 @@ async fn follow(directory: &Path, seed: u64, arm: &str) {
         }
         for (number, key, applied, ticket) in tickets {
             ticket.wait().await.unwrap();
-            note(if applied { format!("acked {number} {}\n", key.name) } else { format!("gone {}\n", key.name) });
+            // The key of an object that was made again in the meantime stays.
+            let made_again = chunk.iter().any(|(later, other, row)| *later > number && other == key && row.is_some());
+            match applied {
+                true => note(format!("acked {number} {}\n", key.name)),
+                false if made_again => {}
+                false => note(format!("gone {}\n", key.name)),
+            }
         }
     }
     store.close().await;
@@ -154,11 +160,7 @@ async fn repair(directory: &Path, seed: u64) {
     let keys: HashSet<(String, String)> = truth.keys().map(|name| ("apps".to_owned(), name.clone())).collect();
     let (ticket, missing) = store.reconcile("local", "", "ConfigMap", &keys, 0);
     ticket.wait().await.unwrap();
-    // An event that was in the copy and not acknowledged can be ahead of the journal, never behind it.
-    for key in &missing {
-        let (_, row) = truth[&key.name];
-        store.upsert(store.preparer().prepare(row.clone())).wait().await.unwrap();
-    }
+    assert!(missing.is_empty(), "acknowledged, and lost: {missing:?}");
     let expected: BTreeMap<String, String> =
         truth.iter().map(|(name, (_, row))| (name.clone(), row.uid.clone())).collect();
     assert_eq!(shown(&store), expected);

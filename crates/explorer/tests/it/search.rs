@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use explorer::Index;
 use explorer::index::{Page, Settings};
-use explorer::query::Query;
+use explorer::query::{Field, Query};
 use fastrand::Rng;
 
 use crate::model::{Model, Sights, sees_body, visibility};
@@ -38,6 +38,19 @@ fn check(index: &Index, model: &Model, query: &Query, sights: &Sights, text: &st
         })
         .collect();
     assert_eq!(facets, model.facets(&expected, &LABELS.map(str::to_owned)), "facets of {text}");
+    let everything = model.facets(&model.matching(&[], sights), &[]);
+    for (field, name) in [
+        (Field::Cluster, "cluster"),
+        (Field::Namespace, "namespace"),
+        (Field::Kind, "kind"),
+        (Field::Status, "status"),
+        (Field::Tenant, "tenant"),
+        (Field::Category, "category"),
+    ] {
+        let suggested = index.suggest(&field, "", 1000, &visibility(sights));
+        let suggested: BTreeMap<String, u64> = suggested.into_iter().map(|found| (found.value, found.count)).collect();
+        assert_eq!(suggested, everything[name], "suggestions for {name}");
+    }
     assert_eq!(page.cursor.is_some(), query.offset.saturating_add(limit) < expected.len(), "{text}");
     assert!(!page.truncated && page.unsearched.is_empty() && !page.incomplete, "{text}: {page:?}");
 }
