@@ -36,7 +36,8 @@ pub struct Scope {
     pub everywhere: bool,
     /// Namespaces in which all objects are granted. Objects of the whole cluster are in none.
     pub namespaces: BTreeSet<String>,
-    /// Single objects; without a namespace, those of that name in every one and of the whole cluster.
+    /// Single objects; without a namespace, those of that name in every one and of the whole cluster. A namespace without a name
+    /// is none.
     pub names: BTreeSet<(Option<String>, String)>,
 }
 
@@ -81,11 +82,12 @@ impl Scope {
     /// Whether an object is granted. One that is left of a namespace that is gone needs a grant that is not of that
     /// namespace: one of the same name may belong to others now.
     pub fn covers(&self, key: &Key, orphaned: bool) -> bool {
-        let namespaced = !orphaned && !key.namespace.is_empty() && self.namespaces.contains(&key.namespace);
-        self.everywhere || namespaced || {
-            let named = |namespace: Option<&String>| self.names.contains(&(namespace.cloned(), key.name.clone()));
-            named(None) || (!orphaned && named(Some(&key.namespace)))
-        }
+        let in_namespace = !orphaned && !key.namespace.is_empty();
+        let named = |namespace: Option<&String>| self.names.contains(&(namespace.cloned(), key.name.clone()));
+        self.everywhere
+            || (in_namespace && self.namespaces.contains(&key.namespace))
+            || named(None)
+            || (in_namespace && named(Some(&key.namespace)))
     }
 }
 

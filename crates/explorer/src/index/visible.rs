@@ -72,6 +72,7 @@ impl Index {
             let named = self.names.rows(name);
             match namespace {
                 None => rows.add_bitmap(&named.and(&family.rows)),
+                Some(namespace) if namespace.is_empty() => {}
                 Some(namespace) => {
                     let id = self.scopes.texts.find(&self.hashes, namespace);
                     if let Some(found) = id.and_then(|id| family.scopes.get(&(id, false))) {

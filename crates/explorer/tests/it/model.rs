@@ -253,7 +253,9 @@ impl Model {
         for field in ["cluster", "namespace", "kind", "status", "tenant", "category"] {
             facets.entry(field.to_owned()).or_default();
         }
-        labels.iter().for_each(|label| drop(facets.entry(format!("labels.{label}")).or_default()));
+        for label in labels {
+            facets.entry(format!("labels.{label}")).or_default();
+        }
         let mut count = |field: &str, value: &str| {
             *facets.entry(field.to_owned()).or_default().entry(value.to_owned()).or_default() += 1;
         };
