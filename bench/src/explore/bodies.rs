@@ -121,19 +121,24 @@ fn conditions(random: &mut Rng, message: &str) -> Value {
     ])
 }
 
+/// Settings of the parts of an application: the same part has the same shape everywhere, and one of a few images.
 fn filler(random: &mut Rng, entries: usize) -> Value {
-    let entry = |random: &mut Rng| {
-        let (part, app) = (PARTS[random.usize(..PARTS.len())], APPS[random.usize(..APPS.len())]);
-        (
-            format!("{app}.{part}.enabled{}", random.u8(0..20)),
-            json!({
-                "image": format!("registry.example.org/{app}/{part}:{}.{}.{}", random.u8(0..3), random.u8(0..20), random.u8(0..9)),
-                "resources": { "requests": { "cpu": "100m", "memory": "128Mi" }, "limits": { "memory": format!("{}Mi", 64 * random.u16(1..9)) } },
-                "host": format!("{app}-{part}.{}.svc.cluster.local", random.u8(0..50)),
-            }),
-        )
+    let first = random.usize(..PARTS.len());
+    let entry = |number: usize| {
+        let (part, app) = (PARTS[(first + number) % PARTS.len()], APPS[(first * 7 + number) % APPS.len()]);
+        let setting = json!({
+            "enabled": random.u8(..) < 250,
+            "image": format!("registry.example.org/{app}/{part}:1.{}.{}", random.u8(0..20), random.u8(0..9)),
+            "resources": {
+                "requests": { "cpu": "100m", "memory": "128Mi" },
+                "limits": { "memory": format!("{}Mi", 64 * random.u16(1..9)) },
+            },
+            "host": format!("{app}-{part}.example.svc.cluster.local"),
+            "replicas": random.u8(1..6),
+        });
+        (format!("{app}.{part}"), setting)
     };
-    Value::Object((0..entries).map(|_| entry(random)).collect())
+    Value::Object((0..entries).map(entry).collect())
 }
 
 fn release(random: &mut Rng, facts: &Facts<'_>) -> Value {
