@@ -98,7 +98,7 @@ where
 }
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
-fn percentile(sorted: &[Duration], part: f64) -> Duration {
+pub(crate) fn percentile(sorted: &[Duration], part: f64) -> Duration {
     let index = (sorted.len() as f64 * part).ceil() as usize;
     sorted.get(index.saturating_sub(1)).copied().unwrap_or_default()
 }

@@ -16,6 +16,7 @@
 //! always the program or the system call that one would use instead of ours, never an older number.
 
 mod benchmarks;
+mod explore;
 mod floors;
 mod latency;
 mod measure;

@@ -42,6 +42,9 @@ pub(crate) enum Figure {
     CpuSeconds(f64),
     PeakMegabytes(f64),
     StoredMegabytes(f64),
+    ResidentMegabytes(f64),
+    BytesEach(f64),
+    Seconds(f64),
 }
 
 /// Ours divided by the other, or a figure that has a bound of its own.
@@ -186,6 +189,9 @@ impl fmt::Display for Figure {
             Figure::CpuSeconds(time) => write!(formatter, "CPU {time:.2} s"),
             Figure::PeakMegabytes(size) => write!(formatter, "peak {size:.0} MB"),
             Figure::StoredMegabytes(size) => write!(formatter, "stored {} MB", short(*size)),
+            Figure::ResidentMegabytes(size) => write!(formatter, "resident {size:.0} MB"),
+            Figure::BytesEach(size) => write!(formatter, "{size:.0} bytes each"),
+            Figure::Seconds(time) => write!(formatter, "{} s", short(*time)),
         }
     }
 }

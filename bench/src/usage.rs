@@ -20,8 +20,18 @@ pub(crate) fn cpu(pid: u32) -> Result<Duration> {
 
 /// The most memory that a process had at once since its start or [`forget_peak`], in bytes.
 pub(crate) fn peak_memory(pid: u32) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the server has ended")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("a status without VmHWM")?;
+    of_status(pid, "VmHWM:")
+}
+
+/// The memory that a process has now, in bytes.
+pub(crate) fn memory(pid: u32) -> Result<u64> {
+    of_status(pid, "VmRSS:")
+}
+
+fn of_status(pid: u32, field: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).context("the process has ended")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let line = line.with_context(|| format!("a status without {field}"))?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes * 1024)
 }
@@ -48,5 +58,6 @@ mod tests {
         while thread_cpu().saturating_sub(start) < Duration::from_millis(60) {}
         assert!(cpu(own).unwrap() >= Duration::from_millis(40));
         assert!(peak_memory(own).unwrap() >= block.len() as u64);
+        assert!(memory(own).unwrap() >= block.len() as u64);
     }
 }

@@ -5,6 +5,7 @@ mod access_token;
 mod audit;
 mod db_read;
 mod db_write;
+mod explorer_index;
 mod http;
 mod states_apply;
 mod states_cycle;
@@ -52,6 +53,11 @@ pub(crate) const ALL: &[Benchmark] = &[
         name: "access-token",
         about: "static tokens, against a bare SQLite point read",
         run: Run::Rates(access_token::run),
+    },
+    Benchmark {
+        name: "explorer-index",
+        about: "questions, ingest, memory and warm start of 10,000 and 100,000 rows (--full: 1,000,000), against goals",
+        run: Run::Rows(explorer_index::run),
     },
     Benchmark {
         name: "access-review",
