@@ -16,7 +16,7 @@ use states::{ForcedUnlock, Sealing, States, StoredBytes, Stores, Times, codec};
 use super::cluster::Cluster;
 use crate::config::Settings;
 
-const MEMORY: usize = 8 << 20;
+const MEMORY: usize = 4 << 20;
 const SEGMENT: std::ops::Range<usize> = (1 << 20)..(4 << 20);
 
 /// The engine over the stores that this server has.
