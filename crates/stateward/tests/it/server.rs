@@ -83,15 +83,20 @@ impl Start {
 
     /// Starts the server and waits until it says where it is.
     pub fn serve(self) -> Server {
+        self.try_serve().expect("a server that is ready")
+    }
+
+    /// The same, for a start that may fail because what the server needs is away.
+    pub fn try_serve(self) -> anyhow::Result<Server> {
         let (log, data) = (self.log(), self.data.clone());
         // A log of an earlier process on the same directory must not be taken for this one's.
         let _ = std::fs::remove_file(&log);
         let mut process = self.spawn();
         let read = || std::fs::read_to_string(&log).unwrap_or_default();
         let url = |text: &str| text.lines().find_map(|line| line.strip_prefix("Stateward is at ")).map(str::to_owned);
-        process.wait_until(PATIENCE, || url(&read()).is_some()).expect("a server that is ready");
+        process.wait_until(PATIENCE, || url(&read()).is_some())?;
         let url = url(&read()).expect("a line with the address").trim_end_matches('/').to_owned();
-        Server { process, url, data }
+        Ok(Server { process, url, data })
     }
 }
 

@@ -85,11 +85,11 @@ impl Place {
         verify(&self.directory(), &self.key(), &heads).unwrap()
     }
 
-    /// Every line that is there, by its number.
+    /// Every whole line that is there, by its number; one that is being written is not whole.
     pub(crate) fn lines(&self) -> BTreeMap<u64, serde_json::Value> {
         let mut lines = BTreeMap::new();
         for (_, content) in files(&self.directory()) {
-            for line in content.lines() {
+            for line in content.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
                 let value: serde_json::Value = serde_json::from_str(line).unwrap();
                 lines.insert(value["n"].as_u64().unwrap(), value);
             }
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-/// The files of a log with their content, oldest first, the current one last.
+/// The files of a log that is not rotating with their content, oldest first, the current one last.
 pub(crate) fn files(directory: &Path) -> Vec<(String, String)> {
     let mut files: Vec<_> = fs::read_dir(directory)
         .unwrap()

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use testbed::process::{free_port, scratch};
@@ -10,7 +10,7 @@ use testbed::{AUDIENCE, Cluster, Kubeconfig, Postgres, Proxy, Scope, Toxiproxy, 
 
 use crate::backend::EVERYTHING;
 use crate::compat::somebody;
-use crate::server::{Server, Start};
+use crate::server::{PATIENCE, Server, Start};
 
 /// A store that the servers of a run share.
 pub(super) struct Store {
@@ -278,7 +278,15 @@ impl Node {
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Starts it again and again, as a supervisor does: what it needs may be away just now.
     fn serve(&self) {
-        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some((self.start)().serve());
+        let began = Instant::now();
+        let server = loop {
+            match (self.start)().try_serve() {
+                Ok(server) => break server,
+                Err(error) => assert!(began.elapsed() < PATIENCE, "a server that is ready: {error:#}"),
+            }
+        };
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
     }
 }
