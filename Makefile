@@ -5,7 +5,7 @@ export STATEWARD_CACHE := $(cache)
 export CARGO_TARGET_DIR ?= $(cache)/target
 cargo := cargo --locked
 # The product's tests need fail points and the probe route.
-tests := $(cargo) test --workspace --all-features
+tests := $(cargo) test --workspace --all-features --no-fail-fast
 
 .PHONY: help run test soak bench lint peers setup generate
 help: ## What there is

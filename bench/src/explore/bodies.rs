@@ -154,7 +154,7 @@ fn release(random: &mut Rng, facts: &Facts<'_>) -> Value {
         "chartName": facts.app, "chartVersion": version, "configDigest": format!("sha256:{}", hash(random)), "digest": format!("sha256:{}", hash(random)),
         "firstDeployed": time(random), "lastDeployed": time(random), "name": facts.name, "namespace": facts.namespace, "status": "deployed", "version": number,
     })).collect();
-    let entries = random.usize(2..9);
+    let entries = random.usize(3..14);
     json!({
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": metadata(random, facts),
         "spec": {
@@ -168,7 +168,7 @@ fn release(random: &mut Rng, facts: &Facts<'_>) -> Value {
 
 fn kustomization(random: &mut Rng, facts: &Facts<'_>) -> Value {
     let revision = format!("main@sha1:{:040x}", random.u16(..2000));
-    let entries: Vec<Value> = (0..random.usize(4..30))
+    let entries: Vec<Value> = (0..random.usize(8..40))
         .map(|_| {
             json!({
                 "id": format!("{}_{}_apps_Deployment", facts.namespace, app(random)), "v": "v1",
@@ -196,14 +196,17 @@ fn source(random: &mut Rng, facts: &Facts<'_>) -> Value {
         "status": {
             "conditions": conditions(random, &format!("stored artifact for revision '{revision}'")),
             "artifact": { "digest": format!("sha256:{}", hash(random)), "lastUpdateTime": time(random), "revision": revision, "size": random.u32(..),
-                "path": format!("gitrepository/{}/{}/latest.tar.gz", facts.namespace, facts.name) },
+                "path": format!("gitrepository/{}/{}/latest.tar.gz", facts.namespace, facts.name),
+                "url": format!("http://source-controller.flux-system.svc.cluster.local./gitrepository/{}/{}/latest.tar.gz", facts.namespace, facts.name) },
+            "observedIgnore": "# exclude all\n/*\n# include deploy dir\n!/deploy\n", "observedGeneration": 3,
+            "observedInclude": [{ "fromPath": format!("./{}", facts.app), "toPath": "./vendor", "repository": { "name": app(random) } }],
         },
     })
 }
 
 fn workload(random: &mut Rng, facts: &Facts<'_>) -> Value {
     let containers: Vec<Value> = (0..random.usize(1..3)).map(|_| {
-        let environment: Vec<Value> = (0..random.usize(3..9)).map(|_| json!({
+        let environment: Vec<Value> = (0..random.usize(6..14)).map(|_| json!({
             "name": format!("{}_{}_URL", APPS[random.usize(..APPS.len())].to_uppercase(), PARTS[random.usize(..PARTS.len())].to_uppercase()),
             "value": format!("http://{}.{}.svc:{}", app(random), facts.namespace, random.u16(8000..8100)),
         })).collect();
@@ -225,6 +228,6 @@ fn workload(random: &mut Rng, facts: &Facts<'_>) -> Value {
 }
 
 fn settings(random: &mut Rng, facts: &Facts<'_>) -> Value {
-    let entries = random.usize(4..11);
+    let entries = random.usize(5..18);
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(random, facts), "data": filler(random, entries) })
 }
