@@ -13,6 +13,9 @@ pub enum Error {
     /// The caller is about to break somebody's lock and has not been asked for that permission.
     #[error("this would break somebody's lock")]
     ForceNeeded,
+    /// The state went away since its caller was let in to change it.
+    #[error("the state is not there any more, and you may not create it")]
+    MayNotCreate,
     #[error("there is no such state")]
     NotFound,
     #[error("there is no such version of the state")]

@@ -1,5 +1,8 @@
 //! The one loop by which heads change: read, decide, swap, and find out.
 //!
+//! It begins with what this server remembers, if it does: a swap that takes place proves that it was right. Whatever
+//! else is decided on it is decided again on what is there.
+//!
 //! A swap whose answer was lost may have taken place, may have been overtaken since, or may still be under way. So the
 //! loop never repeats a swap: it reads back, looks for the ids of its own attempts among the last operations of the
 //! head, and only then decides anew. An attempt that is still under way loses against the next one, or is found later.
@@ -8,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::State;
+use super::{Glimpse, State};
 use crate::Error;
 use crate::head::Head;
-use crate::store::StoreError;
+use crate::store::{Expect, StoreError};
 
 /// What a decision makes of a head.
 #[derive(Debug)]
@@ -37,16 +40,18 @@ impl State {
     ) -> Result<T, Error> {
         let mut unknown: Vec<(Uuid, T)> = Vec::new();
         let (mut last, begun) = (None, Instant::now());
+        let mut beginning = self.beginning();
+        let mut was_there = beginning.as_ref().is_some_and(|glimpse| glimpse.expected != Expect::Nothing);
         for attempt in 0..ATTEMPTS {
             if begun.elapsed() > LONGEST {
                 break;
             }
-            let found = match self.glimpsed() {
-                Some(glimpsed) => Ok(glimpsed),
-                None => self.found().await,
+            let found = match beginning.take() {
+                Some(glimpse) => Ok(glimpse),
+                None => self.found().await.map(|(head, expected)| Glimpse { head, expected, remembered: false }),
             };
-            let (mut head, expected) = match found {
-                Ok(found) => found,
+            let Glimpse { mut head, expected, remembered } = match found {
+                Ok(glimpse) => glimpse,
                 // An outcome is still to be found out: a while without an answer, or with a refusal, is no reason to give
                 // up, and no reason to say that nothing was done.
                 Err(Error::Store(StoreError::Unavailable(reason) | StoreError::Refused(reason)))
@@ -61,13 +66,22 @@ impl State {
             if let Some((_, value)) = unknown.iter().find(|(operation, _)| head.operations.contains(operation)) {
                 return Ok(value.clone());
             }
-            let value = match decide(&mut head)? {
-                Verdict::Keep(value) => return Ok(value),
-                Verdict::Swap(value) => value,
+            if expected == Expect::Nothing && std::mem::take(&mut was_there) {
+                self.may_create().await?;
+            }
+            let value = match decide(&mut head) {
+                Ok(Verdict::Swap(value)) => value,
+                _ if remembered => continue,
+                Ok(Verdict::Keep(value)) => return Ok(value),
+                Err(error) => return Err(error),
             };
             let operation = head.advance();
             match self.store.write_head(&self.key, &head, &expected).await {
-                Ok(()) => return Ok(value),
+                Ok(found) => {
+                    self.swapped(found);
+                    return Ok(value);
+                }
+                Err(StoreError::Conflict) if remembered => continue,
                 Err(StoreError::Conflict) => last = None,
                 Err(StoreError::Unknown(reason)) => {
                     unknown.push((operation, value));
@@ -81,6 +95,14 @@ impl State {
             pause(attempt).await;
         }
         Err(last.map_or(Error::Busy { attempts: ATTEMPTS }, Error::Store))
+    }
+
+    /// Refuses somebody who was let in to change what was there, and may not make it anew.
+    async fn may_create(&self) -> Result<(), Error> {
+        match &self.creating.0 {
+            Some(may) if !may().await => Err(Error::MayNotCreate),
+            _ => Ok(()),
+        }
     }
 }
 

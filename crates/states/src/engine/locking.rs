@@ -72,11 +72,17 @@ impl State {
 
     /// Whether this UNLOCK would break somebody's lock, and since when the lock is held that it would end.
     pub(crate) async fn would_end(&self, id: Option<&str>, user: &str) -> Result<(bool, Option<Timestamp>), Error> {
+        let decide = |head: &Head| self.decide(head, Wish::Unlock(id), user, Timestamp::now());
+        let taken = |head: &Head| head.lock.as_ref().map(|lock| lock.taken);
+        if let Some(glimpse) = self.remembered().filter(|glimpse| decide(&glimpse.head) == Decision::Release) {
+            let taken = taken(&glimpse.head);
+            self.begin_with(Some(glimpse));
+            return Ok((false, taken));
+        }
         let Some(head) = self.look().await? else { return Ok((false, None)) };
-        let decision = self.decide(&head, Wish::Unlock(id), user, Timestamp::now());
-        let taken = head.lock.as_ref().map(|lock| lock.taken);
+        let decision = decide(&head);
         let ends = matches!(decision, Decision::Force | Decision::Release);
-        Ok((decision == Decision::Force, taken.filter(|_| ends)))
+        Ok((decision == Decision::Force, taken(&head).filter(|_| ends)))
     }
 
     /// Marks the state as deleted; its versions stay until they are swept. Deleting it again succeeds.

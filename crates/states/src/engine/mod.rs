@@ -12,6 +12,7 @@ mod inspect;
 mod listing;
 mod locking;
 mod manifest;
+mod memory;
 mod outputs;
 mod read;
 mod rebuild;
@@ -25,11 +26,13 @@ mod tombstone;
 mod upkeep;
 mod write;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::Pattern;
+use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use tokio::sync::Semaphore;
 
@@ -41,6 +44,7 @@ use crate::lock::{Owners, Rules};
 use crate::metrics::Metrics;
 use crate::store::{Expect, Found, Store, StoreError};
 
+use memory::Memory;
 use upkeep::Upkeep;
 
 pub use inspect::{Differences, ResourcePage, ResourceQuery};
@@ -123,6 +127,7 @@ struct Inner {
     uploads: Semaphore,
     metrics: Metrics,
     upkeep: Arc<Upkeep>,
+    memory: Arc<Memory>,
 }
 
 /// Which store keeps what.
@@ -144,8 +149,8 @@ impl States {
     /// With counters that somebody reads.
     pub fn measured(stores: Stores, settings: Settings, metrics: Metrics) -> States {
         let uploads = Semaphore::new(settings.uploads);
-        let (settings, upkeep) = (Arc::new(settings), Arc::default());
-        States(Arc::new(Inner { stores, settings, uploads, metrics, upkeep }))
+        let (settings, upkeep, memory) = (Arc::new(settings), Arc::default(), Arc::default());
+        States(Arc::new(Inner { stores, settings, uploads, metrics, upkeep, memory }))
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -171,9 +176,10 @@ impl States {
 
     /// One state, in a store that does not follow from its namespace.
     pub fn in_store(&self, store: Arc<dyn Store>, key: Key) -> State {
-        let Inner { settings, upkeep, .. } = &*self.0;
-        let (settings, upkeep, owners) = (settings.clone(), upkeep.clone(), Owners::ToldApart);
-        State { store, key, settings, upkeep, owners, seen_key: Arc::default(), glimpse: Arc::default() }
+        let Inner { settings, upkeep, memory, .. } = &*self.0;
+        let (settings, upkeep, memory) = (settings.clone(), upkeep.clone(), memory.clone());
+        let (owners, seen_key, glimpse, creating) = (Owners::ToldApart, Arc::default(), Arc::default(), Creating(None));
+        State { store, key, settings, upkeep, memory, owners, seen_key, glimpse, creating }
     }
 
     /// Every store once.
@@ -196,18 +202,38 @@ pub struct State {
     key: Key,
     settings: Arc<Settings>,
     upkeep: Arc<Upkeep>,
+    memory: Arc<Memory>,
     owners: Owners,
     /// The key that the head had when it was read last.
     seen_key: Arc<Mutex<Option<StateKey>>>,
     /// A head that was looked at for the sake of a change which is still to come.
-    glimpse: Arc<Mutex<Option<(Head, Expect)>>>,
+    glimpse: Arc<Mutex<Option<Glimpse>>>,
+    creating: Creating,
 }
+
+/// A head that a change begins with.
+struct Glimpse {
+    head: Head,
+    expected: Expect,
+    /// It was not read just now: it is good for a swap, and for no answer.
+    remembered: bool,
+}
+
+/// Whether somebody who was let in to change a state may make a new one, asked when it turns out not to be there.
+#[derive(Clone)]
+struct Creating(Option<Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>>);
 
 impl State {
     /// The same state, where whoever knows the ID of a lock is its holder.
     #[must_use]
     pub fn with_owners(self, owners: Owners) -> State {
         State { owners, ..self }
+    }
+
+    /// The same state, for a change by somebody who was let in because it is there: should it not be, `may` decides.
+    #[must_use]
+    pub fn asking_to_create(self, may: impl Fn() -> BoxFuture<'static, bool> + Send + Sync + 'static) -> State {
+        State { creating: Creating(Some(Arc::new(may))), ..self }
     }
 
     pub fn key(&self) -> &Key {
@@ -220,7 +246,9 @@ impl State {
 
     /// What the head says now.
     pub async fn head(&self) -> Result<Option<Head>, Error> {
-        Ok(self.store.read_head(&self.key).await?.map(|found| self.seen(found.head)))
+        let found = self.store.read_head(&self.key).await?;
+        self.memory.compare(self.store.name(), &self.key, found.as_ref().map(|found| &found.revision));
+        Ok(found.map(|found| self.seen(found.head)))
     }
 
     /// What the head says now, for somebody who is about to change it: the change begins with this head in place of
@@ -228,13 +256,39 @@ impl State {
     pub async fn look(&self) -> Result<Option<Head>, Error> {
         let (head, expected) = self.found().await?;
         let there = (expected != Expect::Nothing).then(|| head.clone());
-        *self.glimpse.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, expected));
+        self.begin_with(Some(Glimpse { head, expected, remembered: false }));
         Ok(there)
     }
 
-    /// What [`State::look`] saw, once.
-    fn glimpsed(&self) -> Option<(Head, Expect)> {
-        self.glimpse.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Whether the state is there, for somebody who is about to change it, as far as this server remembers: should it be
+    /// gone by then, whoever may not create is refused (see [`State::asking_to_create`]).
+    pub async fn is_there(&self) -> Result<bool, Error> {
+        let remembered = self.remembered();
+        let is_there = remembered.is_some();
+        self.begin_with(remembered);
+        Ok(is_there || self.look().await?.is_some())
+    }
+
+    fn begin_with(&self, glimpse: Option<Glimpse>) {
+        *self.glimpse.lock().unwrap_or_else(PoisonError::into_inner) = glimpse;
+    }
+
+    /// What a change begins with, if it need not read.
+    fn beginning(&self) -> Option<Glimpse> {
+        let glimpse = self.glimpse.lock().unwrap_or_else(PoisonError::into_inner).take();
+        glimpse.or_else(|| self.remembered())
+    }
+
+    fn remembered(&self) -> Option<Glimpse> {
+        let Found { head, revision } = self.memory.take(self.store.name(), &self.key)?;
+        Some(Glimpse { head: self.seen(head), expected: Expect::Revision(revision), remembered: true })
+    }
+
+    /// What a swap left in the store.
+    fn swapped(&self, found: Option<Found>) {
+        if let Some(found) = found {
+            self.memory.keep(self.store.name(), &self.key, found);
+        }
     }
 
     async fn found(&self) -> Result<(Head, Expect), Error> {
@@ -278,5 +332,17 @@ impl State {
     fn rules(&self) -> Rules {
         let expiry = self.settings.lock_expiry.and_then(|expiry| SignedDuration::try_from(expiry).ok());
         Rules { expiry, owners: self.owners }
+    }
+}
+
+impl fmt::Debug for Glimpse {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Glimpse").field("remembered", &self.remembered).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Creating {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Creating")
     }
 }

@@ -23,6 +23,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use md5::{Digest as _, Md5};
 
@@ -126,10 +127,8 @@ async fn write(
     Query(pairs): Query<Pairs>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let state = find(&states, names)?;
     let (id, user) = (lock_id(pairs), caller.identity().user.clone());
-    let verb = change_verb(&state).await?;
-    let action = action(&state, verb);
+    let (state, action) = changing(&caller, find(&states, names)?).await?;
     let write = async move {
         let received = receive::receive(request, &states).await?;
         state.write(received, id.as_deref(), &user).await.map_err(problem)
@@ -168,7 +167,7 @@ async fn lock(states: &States, caller: &Caller, names: Names, request: Request) 
     let state = find(states, names)?;
     let info = lock_info(states, request).await?;
     let user = caller.identity().user.clone();
-    let action = action(&state, change_verb(&state).await?);
+    let (state, action) = changing(caller, state).await?;
     let states = states.clone();
     caller.act(action, async move { take(&states, &state, &info, &user).await }).await?;
     Ok(StatusCode::OK.into_response())
@@ -262,8 +261,17 @@ fn lock_id(pairs: Pairs) -> Option<String> {
 }
 
 /// As in Kubernetes, making something new is another permission than changing what is there.
-async fn change_verb(state: &State) -> Result<&'static str, Problem> {
-    Ok(if state.look().await.map_err(problem)?.is_some() { "update" } else { "create" })
+async fn changing(caller: &Caller, state: State) -> Result<(State, Action), Problem> {
+    if !state.is_there().await.map_err(problem)? {
+        let action = action(&state, "create");
+        return Ok((state, action));
+    }
+    let (update, create, caller) = (action(&state, "update"), action(&state, "create"), caller.clone());
+    let may = move || {
+        let (caller, create) = (caller.clone(), create.clone());
+        Box::pin(async move { caller.may(&create).await.is_ok() }) as BoxFuture<'static, bool>
+    };
+    Ok((state.asking_to_create(may), update))
 }
 
 /// An act on the resource that the store keeps its states in.

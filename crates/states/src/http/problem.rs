@@ -19,6 +19,7 @@ pub(super) fn problem(error: Error) -> Problem {
             // The lock changed hands between the question for permission and the act.
             return Problem::unavailable("the lock changed hands at this moment");
         }
+        Error::MayNotCreate => (StatusCode::FORBIDDEN, "ask for the permission to create it"),
         Error::NotFound => (StatusCode::NOT_FOUND, "check the namespace and the name"),
         Error::NoVersion => (StatusCode::NOT_FOUND, "list the versions"),
         Error::Moved { .. } => (StatusCode::CONFLICT, "use it there, or restore it here to take the tombstone back"),

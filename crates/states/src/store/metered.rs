@@ -60,7 +60,7 @@ impl Store for Metered {
         self.timed("read_head", self.store.read_head(key))
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
         self.timed("write_head", self.store.write_head(key, head, expected))
     }
 

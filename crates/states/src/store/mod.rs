@@ -45,8 +45,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>>;
 
-    /// Swaps the head if it is still what the caller has seen.
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()>;
+    /// Swaps the head if it is still what the caller has seen. Tells what a read would find after it, where that is known
+    /// without one.
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>>;
 
     /// Removes a head for good; its chunks are the sweeper's.
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()>;

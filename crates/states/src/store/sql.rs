@@ -76,10 +76,10 @@ impl Store for SqlStore {
         })
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
         Box::pin(async move {
             let (revision, text) = (head.operation().to_string(), head_text(head)?);
-            let (namespace, name) = (key.namespace(), key.name());
+            let (namespace, name, written) = (key.namespace(), key.name(), Revision(revision.clone()));
             // What became of a swap whose answer was lost is seen by the operations that the head names.
             let swap = match expected {
                 Expect::Nothing => self.db.swap(
@@ -93,7 +93,8 @@ impl Store for SqlStore {
                     vec![namespace.into(), name.into(), revision.into(), text.into(), seen.as_str().into()],
                 ),
             };
-            swapped(swap.await)
+            swapped(swap.await)?;
+            Ok(Some(Found { head: head.clone(), revision: written }))
         })
     }
 

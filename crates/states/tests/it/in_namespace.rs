@@ -43,7 +43,7 @@ impl Store for InNamespace {
         self.store.read_head(key)
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
         self.store.write_head(key, head, expected)
     }
 

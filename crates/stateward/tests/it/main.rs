@@ -31,6 +31,7 @@ mod oldest;
 mod original;
 mod places;
 mod process;
+mod remembered;
 mod replay;
 mod run;
 mod secrets;

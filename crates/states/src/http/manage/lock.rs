@@ -8,7 +8,7 @@ use schemars::SchemaGenerator;
 use uuid::Uuid;
 
 use super::super::problem::problem;
-use super::super::{action, change_verb, forced, unlocking};
+use super::super::{changing, forced, unlocking};
 use super::answer;
 use super::answers::{LockAnswer, Unlocked};
 use super::asked::Asked;
@@ -63,7 +63,7 @@ async fn lock(asked: Asked, request: Request) -> Result<Response, Problem> {
     let info = LockInfo::by_person(&made).map_err(|_| {
         Problem::bad_request("the field 'id' is not an ID", "send a short text without control characters, or none")
     })?;
-    let action = action(&state, change_verb(&state).await?);
+    let (state, action) = changing(&asked.caller, state).await?;
     let take = async move {
         state.lock(&info, &user).await.map_err(problem)?;
         let lock = state.head().await.map_err(problem)?.and_then(|head| head.lock);

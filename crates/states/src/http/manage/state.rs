@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
-use super::super::{action, change_verb};
+use super::super::{action, changing};
 use super::answer;
 use super::answers::StateAnswer;
 use super::asked::Asked;
@@ -92,7 +92,7 @@ async fn remove(asked: Asked) -> Result<Response, Problem> {
 async fn restore(asked: Asked) -> Result<Response, Problem> {
     let (state, mut query) = asked.state(&[ID])?;
     let (id, user) = (query.text(ID.name), asked.user());
-    let action = action(&state, change_verb(&state).await?);
+    let (state, action) = changing(&asked.caller, state).await?;
     let restore = async move {
         state.restore(id.as_deref(), &user).await.map_err(problem)?;
         shown(state).await

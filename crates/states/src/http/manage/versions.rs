@@ -7,7 +7,7 @@ use axum::routing::{get, post, put};
 use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
-use super::super::{action, change_verb, download, receive};
+use super::super::{action, changing, download, receive};
 use super::answer;
 use super::answers::{Items, RolledBack, VersionAnswer, Written};
 use super::asked::Asked;
@@ -100,7 +100,7 @@ async fn current(asked: Asked) -> Result<Response, Problem> {
 async fn write(asked: Asked, request: Request) -> Result<Response, Problem> {
     let (state, mut query) = asked.state(&[ID])?;
     let (id, user) = (query.text(ID.name), asked.user());
-    let action = action(&state, change_verb(&state).await?);
+    let (state, action) = changing(&asked.caller, state).await?;
     let states = asked.states.clone();
     let write = async move {
         let received = receive::receive(request, &states).await?;

@@ -110,7 +110,8 @@ impl<K: Kind> ObjectStore<K> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    async fn put_head(&self, key: &Key, head: &Head, expected: &Expect, extra: Extra) -> Result<(), StoreError> {
+    /// Swaps the head of an object, and tells what the object is then.
+    async fn put_head(&self, key: &Key, head: &Head, expected: &Expect, extra: Extra) -> Result<K, StoreError> {
         let before = match expected {
             Expect::Nothing => None,
             Expect::Revision(revision) => Some(Seen::read(revision)?),
@@ -129,7 +130,7 @@ impl<K: Kind> ObjectStore<K> {
             };
             let data = laid.data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes.to_vec())));
             let object = K::new(metadata, data.collect());
-            return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await.map(drop);
+            return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await;
         };
         if self.puts.load(Relaxed) {
             return update::replace(&objects, key.name(), laid, &before).await;
@@ -163,7 +164,7 @@ impl<K: Kind> ObjectStore<K> {
             {
                 Err(StoreError::Conflict)
             }
-            other => other.map(drop),
+            other => other,
         }
     }
 }
@@ -199,8 +200,12 @@ impl<K: Kind> Store for ObjectStore<K> {
         })
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
-        Box::pin(self.put_head(key, head, expected, Extra::default()))
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+        Box::pin(async move {
+            let object = self.put_head(key, head, expected, Extra::default()).await?;
+            // It was written, whatever can be made of the answer.
+            Ok(self.found(object).await.ok())
+        })
     }
 
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()> {

@@ -16,7 +16,7 @@ pub(super) async fn replace<K: Kind>(
     name: &str,
     laid: Layout,
     before: &Seen,
-) -> Result<(), StoreError> {
+) -> Result<K, StoreError> {
     let found = asked(Doing::Read, objects.get_opt(name)).await?;
     let is_seen = |object: &K| object.meta().resource_version.as_ref() == Some(&before.version);
     let mut object = found.filter(is_seen).ok_or(StoreError::Conflict)?;
@@ -32,5 +32,5 @@ pub(super) async fn replace<K: Kind>(
     let data = object.data_mut();
     data.retain(|key, _| !layout::DATA.contains(&key.as_str()));
     data.extend(laid.data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes.to_vec()))));
-    asked(Doing::Write, objects.replace(name, &PostParams::default(), &object)).await.map(drop)
+    asked(Doing::Write, objects.replace(name, &PostParams::default(), &object)).await
 }

@@ -106,15 +106,21 @@ impl S3Store {
         got.await
     }
 
-    /// A put that takes place if its condition holds; sent once.
-    async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), StoreError> {
+    /// A put that takes place if its condition holds; sent once. Tells the tag, if the bucket does.
+    async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<Option<String>, StoreError> {
         self.put_within(self.deadline, path, bytes, mode).await
     }
 
-    async fn put_within(&self, within: Duration, path: &Path, bytes: Bytes, mode: PutMode) -> Result<(), StoreError> {
+    async fn put_within(
+        &self,
+        within: Duration,
+        path: &Path,
+        bytes: Bytes,
+        mode: PutMode,
+    ) -> Result<Option<String>, StoreError> {
         let options = PutOptions { mode, ..PutOptions::default() };
         let put = self.bucket.put_opts(path, PutPayload::from_bytes(bytes), options);
-        call::once(within, put).await.map(drop)
+        Ok(call::once(within, put).await?.e_tag)
     }
 
     /// Puts what is the same whenever it is put.
@@ -143,22 +149,23 @@ impl S3Store {
         Ok(())
     }
 
-    async fn swap(&self, key: &Key, head: &Head, expected: &Expect) -> Result<(), StoreError> {
+    async fn swap(&self, key: &Key, head: &Head, expected: &Expect) -> Result<Option<Found>, StoreError> {
         let (path, text) = (self.layout.head(key), Bytes::from(head_text(head)?));
         let put = match expected {
             Expect::Nothing => self.put(&path, text.clone(), PutMode::Create).await,
             Expect::Revision(revision) => self.put(&path, text.clone(), update(&revision.0)).await,
         };
-        let Err(StoreError::Conflict) = put else { return put };
+        let written = |tag: Option<String>| Some(Found { head: head.clone(), revision: Revision(tag?) });
+        let Err(StoreError::Conflict) = put else { return put.map(written) };
         // Something between here and there may have sent the put twice, so that it met itself.
         let there = self.get(&path).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
         match (there, expected) {
             (Some((bytes, tag)), _) if is_gravestone(&bytes) && *expected == Expect::Nothing => {
-                self.put(&path, text, update(&tag)).await
+                self.put(&path, text, update(&tag)).await.map(written)
             }
             (Some((bytes, _)), _) if !is_gravestone(&bytes) => {
                 let ours = parse_head(&bytes)?.operations.contains(&head.operation());
-                if ours { Ok(()) } else { Err(StoreError::Conflict) }
+                if ours { Ok(None) } else { Err(StoreError::Conflict) }
             }
             _ => Err(StoreError::Conflict),
         }
@@ -196,14 +203,14 @@ impl Store for S3Store {
         })
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
         Box::pin(self.swap(key, head, expected))
     }
 
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()> {
         Box::pin(async move {
             let gravestone = Bytes::from(Uuid::new_v4().to_string());
-            self.put(&self.layout.head(key), gravestone, update(&expected.0)).await
+            self.put(&self.layout.head(key), gravestone, update(&expected.0)).await.map(drop)
         })
     }
 

@@ -55,7 +55,7 @@ impl S3Store {
         let mut winners = Vec::new();
         for (text, put) in texts.iter().zip(join_all(puts).await) {
             match put {
-                Ok(()) => winners.push(text),
+                Ok(_) => winners.push(text),
                 Err(StoreError::Conflict) => {}
                 Err(source) => return Err(self.unreachable(source)),
             }

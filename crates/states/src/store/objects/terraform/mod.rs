@@ -204,7 +204,7 @@ impl TerraformStore {
     async fn put_secret(&self, key: &Key, names: &Names, head: &Head, expected: &Expect) -> Result<(), StoreError> {
         let head = Head { lock: None, ..head.clone() };
         let extra = Extra { labels: names.labels(), annotations: [("encoding".to_owned(), "gzip".to_owned())].into() };
-        self.secrets.put_head(&secret_key(key, names)?, &head, expected, extra).await
+        self.secrets.put_head(&secret_key(key, names)?, &head, expected, extra).await.map(drop)
     }
 }
 
@@ -230,8 +230,9 @@ impl Store for TerraformStore {
         Box::pin(self.find(key))
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, ()> {
-        Box::pin(self.swap(key, head, expected))
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+        // Terraform's own backend changes the Lease and the Secret one after the other: what is there must be read.
+        Box::pin(async move { self.swap(key, head, expected).await.map(|()| None) })
     }
 
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()> {
