@@ -103,6 +103,14 @@ pub enum Body {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sealed: Option<Uuid>,
     },
+    /// In the head itself: zstd with the bytes of a newer version, as they were sent, as its prefix.
+    Difference {
+        against: u64,
+        #[serde(with = "base64_text")]
+        bytes: Vec<u8>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sealed: Option<Uuid>,
+    },
     /// In the head itself, as a file that other programs read too.
     File {
         packing: Packing,
@@ -260,7 +268,7 @@ impl Version {
     /// Whether it is encrypted at rest.
     pub(crate) fn is_sealed(&self) -> bool {
         match &self.body {
-            Body::Inline { sealed, .. } => sealed.is_some(),
+            Body::Inline { sealed, .. } | Body::Difference { sealed, .. } => sealed.is_some(),
             body => body.extent().is_some_and(|extent| extent.sealed),
         }
     }
@@ -269,7 +277,7 @@ impl Version {
 impl Body {
     pub(crate) fn inline_bytes(&self) -> usize {
         match self {
-            Body::Inline { bytes, .. } | Body::File { bytes, .. } => bytes.len(),
+            Body::Inline { bytes, .. } | Body::Difference { bytes, .. } | Body::File { bytes, .. } => bytes.len(),
             Body::Chunks { .. } | Body::Spilled { .. } => 0,
         }
     }
@@ -280,7 +288,7 @@ impl Body {
 
     pub(crate) fn extent(&self) -> Option<&Extent> {
         match self {
-            Body::Inline { .. } | Body::File { .. } => None,
+            Body::Inline { .. } | Body::Difference { .. } | Body::File { .. } => None,
             Body::Chunks { extent, .. } | Body::Spilled { extent, .. } => Some(extent),
         }
     }

@@ -70,6 +70,20 @@ pub(crate) fn reader(packing: Packing, file: impl Read + Send + 'static) -> Box<
     }
 }
 
+/// The bytes of a state, from the stored bytes of all its segments.
+pub(crate) fn unpacked(segments: &[Segment], stored: &[u8]) -> Result<Vec<u8>, Damaged> {
+    let mut out = Vec::new();
+    restore(segments, stored, &mut out)?;
+    Ok(out)
+}
+
+/// The bytes of a state in a file, which are so many.
+pub(crate) fn read(packing: Packing, file: &[u8], size: u64) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    reader(packing, io::Cursor::new(file.to_vec())).take(size + 1).read_to_end(&mut out)?;
+    if out.len() as u64 == size { Ok(out) } else { Err(io::Error::other("a file of another size")) }
+}
+
 fn restore(segments: &[Segment], stored: &[u8], out: &mut dyn Write) -> Result<(), Damaged> {
     let mut rest = stored;
     for segment in segments {

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 
 use zstd::zstd_safe::{CCtx, CParameter, compress_bound};
 
-use super::segment::{Encoding, Segment};
+use super::fault::Damaged;
+use super::segment::{Encoding, Segment, unpacked};
 
 /// For each older segment the index of the newer one to take the difference to: the one with equal bytes, else the
 /// one that stands in its place between neighbours with equal bytes. `None` only if there is no newer segment.
@@ -42,6 +43,16 @@ pub fn delta(older: &Segment, shaped: &[u8], newer: &Segment, base: &[u8]) -> Op
     };
     let segment = Segment { stored: stored.len() as u64, encoding: Encoding::ZstdDelta(newer.hash), ..older.clone() };
     smaller.then_some((segment, stored))
+}
+
+/// A small text as the difference to another.
+pub fn difference(text: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+    compress_against(base, text)
+}
+
+/// The text of so many bytes that [`difference`] made something of.
+pub fn apply(stored: &[u8], base: &[u8], size: u64) -> Result<Vec<u8>, Damaged> {
+    unpacked(stored, Some(base), size)
 }
 
 /// A segment whole, packed as small as is worth the time for something that is written once and seldom read.

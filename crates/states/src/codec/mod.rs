@@ -33,7 +33,7 @@ mod text;
 
 pub use digests::{Digested, Digests};
 pub use fault::{BadState, Damaged};
-pub use history::{align, delta, whole};
+pub use history::{align, apply, delta, difference, whole};
 pub use laid_out::LaidOut;
 pub use layout::{Place, Resume};
 pub use read::{

@@ -66,15 +66,23 @@ pub fn original(segment: &Segment, shaped: Vec<u8>) -> Result<Vec<u8>, Damaged> 
 
 /// The bytes of a segment in their stored shape: what a delta against this segment needs.
 pub fn unpack(segment: &Segment, stored: &[u8], base: Option<&[u8]>) -> Result<Vec<u8>, Damaged> {
-    let length = bounded(segment.shaped)?;
+    let base = match segment.encoding {
+        Encoding::Zstd => None,
+        Encoding::ZstdDelta(_) => Some(base.ok_or(Damaged::NoBase)?),
+    };
+    unpacked(stored, base, segment.shaped)
+}
+
+/// So many bytes out of zstd, with a prefix or without.
+pub(super) fn unpacked(stored: &[u8], prefix: Option<&[u8]>, length: u64) -> Result<Vec<u8>, Damaged> {
     let mut context = DCtx::create();
-    if let Encoding::ZstdDelta(_) = segment.encoding {
-        context.ref_prefix(base.ok_or(Damaged::NoBase)?).map_err(compression)?;
+    if let Some(prefix) = prefix {
+        context.ref_prefix(prefix).map_err(compression)?;
     }
-    let mut shaped = Vec::with_capacity(length);
-    context.decompress(&mut shaped, stored).map_err(compression)?;
-    same_length(&shaped, segment.shaped)?;
-    Ok(shaped)
+    let mut bytes = Vec::with_capacity(bounded(length)?);
+    context.decompress(&mut bytes, stored).map_err(compression)?;
+    same_length(&bytes, length)?;
+    Ok(bytes)
 }
 
 fn expand(minified: &[u8], from: Resume, length: u64) -> Result<Vec<u8>, Damaged> {

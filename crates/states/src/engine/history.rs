@@ -17,7 +17,7 @@ use crate::head::{Body, Head, Page, Upload, Version};
 
 /// More than this many versions in a head, and all but the newest few of them go into a page. Every LOCK and UNLOCK reads and
 /// writes them all: the fewer the better, but a page costs three writes and a place in the head itself.
-const RECENT: usize = 12;
+const RECENT: usize = 20;
 
 /// What was made for a head that cannot keep what is current as an old version; the head does not name it yet.
 pub(super) enum Room {
@@ -40,15 +40,22 @@ impl State {
     /// All versions, the newest first.
     pub async fn versions(&self) -> Result<Vec<Version>, Error> {
         let head = self.head().await?.ok_or(Error::NotFound)?;
+        let (last, now) = (head.last_version, Timestamp::now());
+        let mut versions = self.listed(head).await?;
+        versions.retain(|version| version.number == last || !self.is_old(last, version.number, version.at, now));
+        Ok(versions)
+    }
+
+    /// Those too that are to go.
+    pub(super) async fn all_versions(&self) -> Result<Vec<Version>, Error> {
+        self.listed(self.head().await?.ok_or(Error::NotFound)?).await
+    }
+
+    async fn listed(&self, head: Head) -> Result<Vec<Version>, Error> {
         let mut versions: Vec<Version> = head.current.into_iter().chain(head.recent).collect();
         for page in &head.pages {
             versions.extend(self.page(page).await?);
         }
-        let now = Timestamp::now();
-        let kept = |version: &Version| {
-            version.number == head.last_version || !self.is_old(head.last_version, version.number, version.at, now)
-        };
-        versions.retain(kept);
         Ok(versions)
     }
 
@@ -86,8 +93,9 @@ impl State {
 
     /// Moves these versions, the oldest of the head, into a page.
     async fn put_away(&self, old: &[Version]) -> Result<(), Error> {
+        let listed = Box::pin(self.self_contained(old)).await?;
         let upload = self.name_upload().await?;
-        let page = self.put_page(upload, old).await?;
+        let page = self.put_page(upload, &listed).await?;
         let moved = self.change(|head| {
             let named = head.uploads.iter().any(|named| named.id == upload.id);
             if !named || !head.recent.ends_with(old) {

@@ -7,6 +7,7 @@
 mod chain;
 mod change;
 mod chunks;
+mod difference;
 mod history;
 mod inspect;
 mod listing;

@@ -68,6 +68,7 @@ impl State {
             }
             Body::Spilled { packing, .. } => Source::file(*packing, self.spilled(&version.body).await?),
             Body::File { packing, bytes } => Source::file(*packing, bytes.clone().into()),
+            Body::Difference { .. } => Source::file(Packing::Plain, Box::pin(self.apply(&version)).await?.into()),
             Body::Inline { segments, bytes, sealed } => {
                 let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
                 Source::Inline { segments: segments.clone().into_iter(), bytes }

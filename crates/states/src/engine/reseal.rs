@@ -55,12 +55,16 @@ impl State {
 
     /// The same body, sealed; the head names its upload, if it has one, as under way.
     async fn sealed_body(&self, version: &Version) -> Result<Body, Error> {
-        if let Body::Inline { segments, bytes, .. } = &version.body {
-            let sealed = Uuid::new_v4();
-            let cover = self.cover(sealed, None).await?;
+        if let Body::Inline { bytes, .. } | Body::Difference { bytes, .. } = &version.body {
+            let id = Uuid::new_v4();
+            let cover = self.cover(id, None).await?;
             if bytes.len() + cover.overhead() <= self.store.limits().inline {
-                let bytes = cover.close(0, Position::Last, Bytes::copy_from_slice(bytes))?.into();
-                return Ok(Body::Inline { segments: segments.clone(), bytes, sealed: Some(sealed) });
+                let clear = Bytes::copy_from_slice(bytes);
+                let mut body = version.body.clone();
+                if let Body::Inline { bytes, sealed, .. } | Body::Difference { bytes, sealed, .. } = &mut body {
+                    (*bytes, *sealed) = (cover.close(0, Position::Last, clear)?.into(), Some(id));
+                }
+                return Ok(body);
             }
         }
         let upload = self.name_upload().await?;
@@ -70,6 +74,7 @@ impl State {
                 Ok(Room::Page { .. }) => Err(Error::Internal("a page in place of a version".to_owned())),
                 Err(error) => Err(error),
             },
+            Body::Difference { .. } => Err(Error::Internal("a difference that does not fit a head".to_owned())),
             Body::Chunks { extent, manifest, base } => {
                 self.copied(extent, upload).await.map(|extent| Body::Chunks { extent, manifest, base })
             }

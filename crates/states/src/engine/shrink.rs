@@ -47,7 +47,7 @@ fn next_job(head: &Head, kept: usize, given_up: &BTreeSet<u64>) -> Option<Job> {
         let number = version.number;
         let next = Some(newer.number).filter(|_| segmented(newer) && !is_root(number));
         let base = match &version.body {
-            Body::Inline { .. } | Body::File { .. } => return None,
+            Body::Inline { .. } | Body::Difference { .. } | Body::File { .. } => return None,
             Body::Spilled { .. } => next,
             Body::Chunks { base: None, .. } => Some(next?),
             Body::Chunks { base: Some(base), .. } => {

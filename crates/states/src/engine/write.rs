@@ -14,6 +14,7 @@ use super::State;
 use super::chain::blocking;
 use super::change::Verdict;
 use super::chunks::Writer;
+use super::difference;
 use super::history::Room;
 use super::locking::refused;
 use super::manifest::{Kind, Manifest, Part, ended};
@@ -177,6 +178,7 @@ impl State {
                     }
                     // What was current until now is about to be stored as a small difference.
                     let replaced = head.current.as_ref().map_or(0, |version| version.body.stored());
+                    difference::shrink(head);
                     let number = head.push(facts.clone(), body.clone(), user, now);
                     self.trim(head, now);
                     self.fits(head.stored() - replaced.min(head.stored()))?;
@@ -226,7 +228,7 @@ pub(super) async fn stored(received: &Received, index: usize) -> Result<Vec<u8>,
     bytes.map_err(|error| Error::Internal(format!("failed to read the spool: {error}")))
 }
 
-async fn whole(received: &Received) -> Result<Vec<u8>, Error> {
+pub(super) async fn whole(received: &Received) -> Result<Vec<u8>, Error> {
     let mut all = Vec::new();
     for index in 0..received.segments.len() {
         all.extend_from_slice(&stored(received, index).await?);

@@ -9,5 +9,6 @@ mod manage;
 mod places;
 mod s3;
 mod sealed;
+mod small;
 mod sweep;
 mod terraform_layout;

@@ -46,7 +46,7 @@ async fn stored_bytes(place: &Place, state: &State) -> Vec<u8> {
     let Found { head, .. } = place.store.read_head(state.key()).await.unwrap().expect("a head");
     let mut all = serde_json::to_vec(&head).unwrap();
     for version in head.current.iter().chain(&head.recent) {
-        if let Body::Inline { bytes, .. } | Body::File { bytes, .. } = &version.body {
+        if let Body::Inline { bytes, .. } | Body::Difference { bytes, .. } | Body::File { bytes, .. } = &version.body {
             all.extend_from_slice(bytes);
         }
     }
@@ -253,7 +253,7 @@ async fn what_was_written_before_sealing_was_switched_on_is_sealed_in_the_backgr
         let path = key_file_in(&scratch("keys").unwrap());
         let clear = Settings { times: no_time(), ..settings() };
         let sizes = sizes(&place);
-        let count = testbed::scale().of(16, 30);
+        let count = testbed::scale().of(30, 44);
         // Each state has all sizes in its history, so that small and large ones are in the head and in pages.
         let body = |number: u64| body(number, sizes[usize::try_from(number % 3).unwrap()]);
         let state = place.state_with("before", clear);
@@ -282,7 +282,7 @@ async fn what_was_written_before_sealing_was_switched_on_is_sealed_in_the_backgr
                 kept.push(extent.upload);
             }
             match &version.body {
-                Body::Inline { sealed, .. } => assert!(sealed.is_some(), "{number}"),
+                Body::Inline { sealed, .. } | Body::Difference { sealed, .. } => assert!(sealed.is_some(), "{number}"),
                 Body::Chunks { extent, .. } | Body::Spilled { extent, .. } => assert!(extent.sealed, "{number}"),
                 Body::File { .. } => panic!("version {number} is in the clear"),
             }

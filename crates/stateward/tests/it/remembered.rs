@@ -60,7 +60,7 @@ async fn what_another_program_changes_in_between_counts() {
     assert!(status == 423 && text.contains("other@host"), "{status} {text}");
     assert_eq!(user.does("POST", &format!("{path}?ID=b"), a_state(2)).await, 423);
     // And writes.
-    patch(json!({ "binaryData": null, "data": { "tfstate": a_state(7) } })).await;
+    patch(json!({ "binaryData": { "tfstate": k8s_openapi::ByteString(a_state(7).into_bytes()) } })).await;
     assert_eq!(user.send("GET", &path, "").await, (200, a_state(7)));
     assert_eq!(user.does("UNLOCK", &path, "").await, 200);
     assert_eq!(user.does("POST", &path, a_state(8)).await, 200);

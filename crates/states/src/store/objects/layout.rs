@@ -83,6 +83,9 @@ pub(super) async fn lay(head: &Head, packing: Packing) -> Result<Layout, StoreEr
         None => None,
         Some(version) => match &mut version.body {
             Body::Chunks { .. } | Body::Spilled { .. } => Some(Bytes::from_static(ELSEWHERE)),
+            Body::Difference { .. } => {
+                return Err(StoreError::Damaged("a current version that is not whole".to_owned()));
+            }
             Body::File { bytes, .. } => Some(std::mem::take(bytes).into()),
             Body::Inline { bytes, sealed: Some(_), .. } => {
                 data.insert(SEALED, std::mem::take(bytes).into());
