@@ -19,8 +19,8 @@ const CHILD: &str = "STATES_CRASH_CHILD";
 const KEY: &str = "STATES_CRASH_KEY";
 
 /// How many versions are kept, and how many the child writes: enough to fill a page of old ones and to drop it.
-const KEPT: usize = 20;
-const WRITES: u64 = 32;
+const KEPT: usize = 22;
+const WRITES: u64 = 36;
 
 /// Every third fits the head, some of them only until there is a newer one; the others are chunks.
 fn body(place: &Place, number: u64) -> Vec<u8> {
