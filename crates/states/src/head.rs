@@ -299,6 +299,15 @@ impl Body {
     }
 }
 
+#[cfg(test)]
+impl Facts {
+    /// For tests to which facts do not matter.
+    pub(crate) fn of_nothing() -> Facts {
+        let (serial, lineage, terraform_version) = (None, None, None);
+        Facts { size: 0, sha256: [0; 32], md5: [0; 16], serial, lineage, terraform_version, encrypted: false }
+    }
+}
+
 impl From<&codec::Facts> for Facts {
     fn from(facts: &codec::Facts) -> Facts {
         Facts {

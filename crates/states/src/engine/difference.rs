@@ -107,15 +107,7 @@ mod tests {
 
     fn version(number: u64, text: &str) -> Version {
         let sha256 = digest(&SHA256, text.as_bytes()).as_ref().try_into().unwrap();
-        let facts = Facts {
-            size: text.len() as u64,
-            sha256,
-            md5: [0; 16],
-            serial: None,
-            lineage: None,
-            terraform_version: None,
-            encrypted: false,
-        };
+        let facts = Facts { size: text.len() as u64, sha256, ..Facts::of_nothing() };
         let body = Body::File { packing: Packing::Plain, bytes: text.as_bytes().to_vec() };
         Version { number, facts, by: Some("ann".to_owned()), at: Timestamp::UNIX_EPOCH, body }
     }

@@ -114,15 +114,7 @@ mod tests {
     }
 
     fn found(revision: &str, bytes: usize) -> Found {
-        let facts = Facts {
-            size: 0,
-            sha256: [0; 32],
-            md5: [0; 16],
-            serial: None,
-            lineage: None,
-            terraform_version: None,
-            encrypted: false,
-        };
+        let facts = Facts::of_nothing();
         let body = Body::File { packing: Packing::Plain, bytes: vec![0; bytes] };
         let version = Version { number: 1, facts, by: None, at: jiff::Timestamp::UNIX_EPOCH, body };
         Found { head: Head { current: Some(version), ..Head::new() }, revision: Revision(revision.to_owned()) }

@@ -255,15 +255,7 @@ mod tests {
 
     fn version(number: u64, base: Option<u64>) -> Version {
         let extent = Extent { upload: Uuid::from_u128(u128::from(number)), chunk: 1, length: 1, sealed: false };
-        let facts = Facts {
-            size: 1,
-            sha256: [0; 32],
-            md5: [0; 16],
-            serial: None,
-            lineage: None,
-            terraform_version: None,
-            encrypted: false,
-        };
+        let facts = Facts { size: 1, ..Facts::of_nothing() };
         let body = Body::Chunks { extent, manifest: 0, base };
         Version { number, facts, by: None, at: Timestamp::UNIX_EPOCH, body }
     }
