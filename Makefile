@@ -5,7 +5,7 @@ export STATEWARD_CACHE := $(cache)
 export CARGO_TARGET_DIR ?= $(cache)/target
 cargo := cargo --locked
 # The product's tests need fail points and the probe route.
-tests := $(cargo) test --workspace --all-features --no-fail-fast
+suites := --locked --workspace --all-features
 
 .PHONY: help run test soak bench lint peers setup generate
 help: ## What there is
@@ -15,10 +15,11 @@ run: ## Build (release) and start `stateward serve` on embedded defaults; ARGS="
 	@scripts/run $(ARGS)
 
 test: setup peers lint ## Everything: lint, generated files, directions, all tests
-	$(tests)
+	$(cargo) xtask test $(suites)
 
+# One suite after the other: the limits of time that acceptance lines name are asserted here.
 soak: setup peers ## The same tests at the full counts of the acceptance lines
-	STATEWARD_SCALE=full $(tests)
+	STATEWARD_SCALE=full cargo test $(suites) --no-fail-fast
 
 bench: setup peers ## Speed, as ratios in one run
 	$(cargo) run --release --package bench

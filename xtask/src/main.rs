@@ -5,6 +5,7 @@
 mod directions;
 mod generate;
 mod sizes;
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ cargo xtask COMMAND [--root DIR]
   directions          check which crate may use which, from cargo metadata
   generate [--check]  write docs/reference, or name the files that are stale
   lint-sizes          name Rust files that are too long
+  test [ARGUMENTS]    run all tests, two suites at a time; the arguments are those of cargo test
 
   --root DIR          the workspace, if not this one";
 
@@ -35,6 +37,9 @@ fn main() -> ExitCode {
 
 fn run(mut arguments: Vec<String>) -> Result<()> {
     let root = take_root(&mut arguments)?;
+    if let Some(("test", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return tests::run(&root, rest);
+    }
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["directions"] => directions::check(&root),
         ["generate"] => generate::write(&root),

@@ -1,60 +1,92 @@
-//! Two people who ask: one who may see 1 % (50 namespaces by RoleBindings, 20 objects by name), and one who may see all.
+//! Two people who ask, by RBAC: one who may see 1 % (50 namespaces by RoleBindings to themselves and their 5 groups, 20 objects by
+//! name), and one who may see all.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use explorer::Visibility;
-use explorer::index::{Grants, Scope, View};
+use access::rbac::{RbacObject, Who};
 use fastrand::Rng;
+use testbed::{rule, subject};
 
-use super::feed::{CLUSTERS, NAMESPACES, cluster, namespace};
+use super::bodies::KINDS;
+use super::feed::{Feed, NAMESPACES, cluster, namespace};
+use super::rbac::{CLUSTER_ROLE, binding, role};
 
 /// Who asks.
 pub(crate) struct Person {
     pub(crate) name: &'static str,
-    pub(crate) visibility: Visibility,
+    pub(crate) who: Who,
 }
 
-/// The same for every resource: RoleBindings to a ClusterRole that reads all kinds.
-struct Granted(Scope);
-
-impl Grants for Granted {
-    fn scope(&self, _group: &str, _resource: &str) -> Scope {
-        self.0.clone()
-    }
+/// One of the bindings by which the first of them sees a namespace.
+pub(crate) struct Bound {
+    pub(crate) cluster: String,
+    pub(crate) namespace: String,
+    pub(crate) binding: RbacObject,
 }
+
+const FEW: &str = "jane@example.org";
+const ADMIN: &str = "root@example.org";
+const GROUPS: [&str; 5] = ["auditors", "catalog-readers", "on-call", "payments-developers", "search-developers"];
+pub(super) const AUTHENTICATED: &str = "system:authenticated";
+
+const BINDINGS: usize = 50;
+const NAMES_OF_A_GROUP: usize = 4;
 
 impl Person {
     pub(crate) fn all() -> [Person; 2] {
-        [Person { name: "1 %", visibility: few() }, Person { name: "cluster-admin", visibility: admin() }]
+        let who = |user: &str, groups: &[&str]| {
+            let groups = groups.iter().chain(&[AUTHENTICATED]).map(|&group| group.to_owned());
+            Who { user: user.to_owned(), groups: groups.collect() }
+        };
+        [Person { name: "1 %", who: who(FEW, &GROUPS) }, Person { name: "cluster-admin", who: who(ADMIN, &[]) }]
     }
 }
 
-fn few() -> Visibility {
-    let mut random = Rng::with_seed(11);
-    let mut scopes: BTreeMap<String, Scope> = BTreeMap::new();
-    let granted: BTreeSet<usize> = std::iter::repeat_with(|| random.usize(..NAMESPACES)).take(50).collect();
-    for place in granted {
-        scopes.entry(cluster(place)).or_default().namespaces.insert(namespace(place));
-    }
-    for number in 0..20 {
-        let place = random.usize(..NAMESPACES);
-        let name = format!("podinfo-api-{}", number * 37);
-        scopes.entry(cluster(place)).or_default().names.insert((Some(namespace(place)), name));
-    }
-    let view = |scope: Scope| {
-        let granted: Arc<dyn Grants> = Arc::new(Granted(scope));
-        View::Granted { rows: Arc::clone(&granted), bodies: granted }
+/// Whole namespaces of the first person: some by their own name, most by a group.
+pub(crate) fn bindings() -> Vec<Bound> {
+    let bound = |(at, place): (usize, usize)| {
+        let subject = match at % (GROUPS.len() + 1) {
+            0 => subject::user(FEW),
+            group => subject::group(GROUPS[group - 1]),
+        };
+        let namespace = namespace(place);
+        let binding = binding(Some(&namespace), "readers", CLUSTER_ROLE, "view", subject);
+        Bound { cluster: cluster(place), namespace, binding }
     };
-    scopes.into_iter().fold(Visibility::default(), |visibility, (cluster, scope)| visibility.with(cluster, view(scope)))
+    places().into_iter().enumerate().map(bound).collect()
 }
 
-fn admin() -> Visibility {
-    let everywhere: Arc<dyn Grants> = Arc::new(Granted(Scope { everywhere: true, ..Scope::default() }));
-    (0..CLUSTERS).fold(Visibility::default(), |visibility, number| {
-        let view = View::Granted { rows: Arc::clone(&everywhere), bodies: Arc::clone(&everywhere) };
-        visibility.with(cluster(number), view)
-    })
+/// What the two have in a cluster.
+pub(super) fn objects(number: usize) -> Vec<RbacObject> {
+    let mut objects = vec![binding(None, "admins", CLUSTER_ROLE, "cluster-admin", subject::user(ADMIN))];
+    let here = bindings().into_iter().filter(|bound| bound.cluster == cluster(number));
+    objects.extend(here.map(|bound| bound.binding));
+    if let Some(group) = GROUPS.get(number) {
+        let groups: Vec<&str> = KINDS.iter().map(|kind| kind.0).collect();
+        let resources: Vec<&str> = KINDS.iter().map(|kind| kind.3).collect();
+        let mut named = rule(&["get"], &groups, &resources);
+        named.resource_names = Some(names(number));
+        objects.push(role(None, "named", &[named]));
+        objects.push(binding(None, "named", CLUSTER_ROLE, "named", subject::group(group)));
+    }
+    objects
+}
+
+fn places() -> BTreeSet<usize> {
+    let mut random = Rng::with_seed(11);
+    let mut places = BTreeSet::new();
+    while places.len() < BINDINGS {
+        places.insert(random.usize(..NAMESPACES));
+    }
+    places
+}
+
+/// Objects that are there from the first thousand on, and that no binding to a namespace shows.
+fn names(number: usize) -> Vec<String> {
+    let granted: BTreeSet<String> = places().into_iter().map(namespace).collect();
+    let rows = Feed::new().take(1000).into_iter();
+    let wanted = rows.filter(|row| row.key.cluster == cluster(number) && !granted.contains(&row.key.namespace));
+    wanted.take(NAMES_OF_A_GROUP).map(|row| row.key.name).collect()
 }
 
 /// What they ask: filters of a page with facets, and texts. Each is asked in turn.
@@ -97,3 +129,23 @@ const TEXTS: &[&str] = &[
     "nothing-of-that",
     "api-4711",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_fifty_role_bindings_five_groups_and_twenty_names() {
+        let bound = bindings();
+        let places: BTreeSet<_> = bound.iter().map(|bound| (&bound.cluster, &bound.namespace)).collect();
+        assert_eq!(places.len(), 50);
+        let subjects = bound.iter().flat_map(|bound| match &bound.binding {
+            RbacObject::RoleBinding(binding) => binding.subjects.clone().unwrap_or_default(),
+            other => panic!("{other:?}"),
+        });
+        let subjects: BTreeSet<_> = subjects.map(|subject| (subject.kind, subject.name)).collect();
+        assert_eq!(subjects.len(), 6, "{subjects:?}");
+        let names: BTreeSet<String> = (0..GROUPS.len()).flat_map(names).collect();
+        assert_eq!(names.len(), 20);
+    }
+}

@@ -3,10 +3,12 @@
 //! The server puts a [`Door`] into every request; a handler takes a [`Caller`] and asks it: [`Caller::may`] for
 //! reading, [`Caller::act`] for changes. Both leave their lines in the audit log, so that no handler can forget to.
 //! A refusal is a [`Problem`]: JSON that names the fault and the cure, never what was presented. [`Fields`] and
-//! [`Parameters`] read small bodies and queries with the same care.
+//! [`Parameters`] read small bodies and queries with the same care. [`api`] lets routes describe themselves.
 
+pub mod api;
 mod caller;
 mod fields;
+mod own_token;
 mod parameters;
 mod problem;
 
@@ -20,6 +22,7 @@ use crate::limiter::Limiter;
 
 pub use caller::Caller;
 pub use fields::Fields;
+pub use own_token::OwnToken;
 pub use parameters::Parameters;
 pub use problem::{Problem, REQUEST_ID, RequestId};
 

@@ -131,6 +131,16 @@ impl Db {
         }
     }
 
+    /// Like [`Db::swap`], but `Ok` means only that the database has it: the end of this process does not undo it; a power cut,
+    /// or a crash of the database server, may undo the latest of them. For what is worth no sync of its own.
+    pub async fn note(&self, sql: &'static str, params: Vec<Value>) -> Result<u64, Error> {
+        tx::check(sql, &params)?;
+        match &*self.inner {
+            Inner::Sqlite(_) => self.own(Mode::Note, move |tx| tx.execute(sql, &params)).await,
+            Inner::Postgres(postgres) => postgres.note(sql, &params).await,
+        }
+    }
+
     /// Whether an operation took place. Waits for a transaction that is still at it, so that the answer is final for
     /// an operation whose write has returned.
     pub async fn took_place(&self, operation: &OperationId) -> Result<bool, Error> {

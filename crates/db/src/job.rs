@@ -18,6 +18,8 @@ pub(crate) enum Mode {
     Write(OperationId, Keep),
     /// A write that leaves nothing by which a lost answer could be resolved: whoever asked for it reads back.
     Swap,
+    /// The same, and it need not be on disk when it is answered.
+    Note,
     /// A write of this crate's own that may safely be repeated after it took place; sees what others committed
     /// in the meantime.
     Bare,

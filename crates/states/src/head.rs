@@ -12,8 +12,8 @@ use crate::bytes_text::{base64_text, hex_text};
 use crate::codec::{self, Segment};
 use crate::lock::{Lock, Released};
 
-/// Format 1 knew segments by their SHA-256; it was never released.
-pub const FORMAT: u32 = 2;
+/// Formats 1 and 2 knew segments by their SHA-256 and packed less of what is old; they were never released.
+pub const FORMAT: u32 = 3;
 /// How many operations a head remembers, so that a writer who lost the answer still finds its own.
 const OPERATIONS: usize = 16;
 

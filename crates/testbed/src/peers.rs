@@ -24,6 +24,13 @@ pub fn peers_root() -> Result<PathBuf> {
     bin()?.parent().map(PathBuf::from).context("the peers directory has no parent")
 }
 
+/// The file with the CustomResourceDefinitions of a module, for example `definitions("helm-controller")`.
+pub(crate) fn definitions(name: &str) -> Result<PathBuf> {
+    let path = peers_root()?.join("crds").join(format!("{name}.yaml"));
+    ensure!(path.exists(), "the definitions of '{name}' are not at {}: run `make peers`", path.display());
+    Ok(path)
+}
+
 fn bin() -> Result<PathBuf> {
     BIN.clone().map_err(anyhow::Error::msg)
 }

@@ -152,3 +152,27 @@ fn a_file_that_is_too_long_is_named_and_this_tree_has_none() {
 fn wrong_usage_is_told() {
     names(xtask(&["nonsense"]), "usage:");
 }
+
+#[test]
+fn every_suite_runs_where_its_package_is_and_a_failed_one_is_named() {
+    let test = |name: &str, body: &str| format!("#[cfg(test)]\nmod tests {{ #[test] fn {name}() {{ {body} }} }}\n");
+    let workspace = Workspace::new("suites", &[("db", ""), ("keys", "")]);
+    let source = |package: &str| workspace.0.join("crates").join(package).join("src/lib.rs");
+    // Each waits for the other: they run at the same time, each at home.
+    let meet = |own: &str, other: &str| {
+        let body = format!(
+            "assert!(std::env::current_dir().unwrap().ends_with(\"crates/{own}\")); \
+             std::fs::write(\"met\", \"\").unwrap(); \
+             let other = std::path::Path::new(\"../{other}/met\"); \
+             for _ in 0..1200 {{ if other.exists() {{ return; }} \
+             std::thread::sleep(std::time::Duration::from_millis(50)); }} panic!()"
+        );
+        test("it_meets_the_other", &body)
+    };
+    fs::write(source("db"), meet("db", "keys")).unwrap();
+    fs::write(source("keys"), meet("keys", "db")).unwrap();
+    let run = || xtask(&["test", "--offline", "--workspace", "--root", workspace.0.to_str().unwrap()]);
+    assert_eq!(run().map_err(|error| error.contains("failed:")), Ok(()));
+    fs::write(source("keys"), test("it_is_not_well", "panic!()")).unwrap();
+    names(run(), "failed:\n  keys: keys (lib)");
+}

@@ -9,9 +9,9 @@ failpoint::steps! {
         AfterWriteBeforeSync = "audit.after_write_before_sync",
         /// The group is on disk, nobody was told.
         AfterSyncBeforeAck = "audit.after_sync_before_ack",
-        /// Lines are on disk and acknowledged, the database does not know them yet.
+        /// Lines are on disk, the database does not know them yet, and nobody was told.
         AfterSyncBeforeHead = "audit.after_sync_before_head",
-        /// The database knows them.
+        /// The database knows them, nobody was told.
         AfterHead = "audit.after_head",
         /// The `rotate` line is on disk, the file still has its old name.
         RotateBeforeRename = "audit.rotate_before_rename",

@@ -1,33 +1,36 @@
-//! The head in the database, which follows the log: at the latest a tenth of a second after a line is on disk.
+//! The head in the database, and the answers that wait for it: who is told that a line is on disk can rely on it that
+//! the line is missed when it is cut off, whatever becomes of this process in the next moment.
 //!
-//! The writer says what is synced ([`Synced`]); the task [`Follower::run`] puts the newest of it into the database, many
-//! lines with one write, and nobody's answer waits for it. A head never goes before its line. While the database does not
-//! take it, [`Shared::head_trouble`] says why, and the writer refuses changes: so far, and no further, may a log be ahead of
-//! what the database knows.
+//! The writer says what is synced and who waits for it ([`Synced`]); the task [`Follower::run`] takes all that has come,
+//! puts the newest head into the database with one write, and answers, while the writer goes on with the next lines. A
+//! head never goes before its line. It is noted, not synced: only a power cut can undo the latest ones. While the database
+//! does not take heads, [`Shared::head_trouble`] says why, and the writer refuses changes: so far, and no further, may a log
+//! be ahead of what the database knows.
 
 use std::sync::{Arc, PoisonError, mpsc};
 use std::time::Duration;
 
 use db::Db;
-use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc::{UnboundedReceiver, error::TryRecvError};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Shared;
+use super::error::AuditUnavailable;
 use super::failpoints::Step;
-use super::heads::{self, Advanced};
+use super::heads::{self, Advanced, Record};
 use super::line::Head;
+use super::writer::Answer;
+use super::{Receipt, Shared};
 
-/// How far the head may be behind its line, and so how many lines share one write.
-const LAG: Duration = Duration::from_millis(100);
 /// How often a database that refused is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long it has for an answer.
 pub(super) const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What the writer tells.
-#[derive(Clone, Copy, Debug)]
+/// What the writer tells: the newest line on disk, and who waits until the database knows it.
+#[derive(Debug)]
 pub(super) struct Synced {
     pub(super) head: Head,
+    pub(super) waiting: Vec<(Answer, Receipt)>,
     /// Nothing more will come.
     pub(super) last: bool,
 }
@@ -36,7 +39,7 @@ pub(super) struct Follower {
     pub(super) shared: Arc<Shared>,
     pub(super) db: Db,
     pub(super) instance: String,
-    pub(super) synced: watch::Receiver<Synced>,
+    pub(super) synced: UnboundedReceiver<Synced>,
     /// Goes with the follower: that is how the writer knows that the last head is recorded, or never will be.
     pub(super) _ended: mpsc::Sender<()>,
 }
@@ -44,32 +47,50 @@ pub(super) struct Follower {
 impl Follower {
     /// Until the last head is recorded, or the writer is gone and there is nothing to record.
     pub(super) async fn run(mut self) {
-        while self.synced.changed().await.is_ok() {
-            loop {
-                let last = |synced: &Synced| synced.last;
-                // Others share the write; the last one does not wait for any.
-                let _ = timeout(LAG, self.synced.wait_for(last)).await;
-                let Synced { head, last } = *self.synced.borrow_and_update();
-                let refused = self.record(head).await.err();
-                self.shared.set_head_trouble(refused.clone());
-                if last || self.synced.has_changed().is_err() {
-                    return;
+        let mut refused_at = None;
+        while let Some(synced) = self.next(refused_at).await {
+            let record = if synced.last { Record::OnDisk } else { Record::Noted };
+            let recorded = self.record(synced.head, record).await;
+            self.shared.set_head_trouble(recorded.as_ref().err().cloned());
+            for (answer, receipt) in synced.waiting {
+                let reason = |reason: &String| AuditUnavailable { reason: reason.clone() };
+                // Whoever asked may have gone; the line stays.
+                let _ = answer.send(recorded.as_ref().map_err(reason).map(|()| receipt));
+            }
+            if synced.last {
+                return;
+            }
+            refused_at = recorded.is_err().then(|| (Instant::now(), synced.head));
+        }
+    }
+
+    /// All that has come, as one; or, when the database refused, the same head again after a while.
+    async fn next(&mut self, refused_at: Option<(Instant, Head)>) -> Option<Synced> {
+        let mut all = match refused_at {
+            None => self.synced.recv().await?,
+            Some((at, head)) => match timeout_at(at + AGAIN, self.synced.recv()).await {
+                Ok(synced) => synced?,
+                Err(_) => Synced { head, waiting: Vec::new(), last: false },
+            },
+        };
+        loop {
+            match self.synced.try_recv() {
+                Ok(Synced { head, waiting, last }) => {
+                    (all.head, all.last) = (head, last);
+                    all.waiting.extend(waiting);
                 }
-                if refused.is_none() {
-                    break;
-                }
-                sleep(AGAIN).await;
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Some(all),
             }
         }
     }
 
-    async fn record(&self, head: Head) -> Result<(), String> {
-        if head == self.shared.head() {
+    async fn record(&self, head: Head, record: Record) -> Result<(), String> {
+        if head == self.shared.head() && record == Record::Noted {
             return Ok(());
         }
         Step::AfterSyncBeforeHead.hit();
         self.shared.stats.heads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        match timeout(HEAD_DEADLINE, heads::advance(&self.db, &self.instance, head)).await {
+        match timeout(HEAD_DEADLINE, heads::advance(&self.db, &self.instance, head, record)).await {
             Ok(Ok(Advanced::Done)) => {
                 self.shared.set_head(head);
                 Step::AfterHead.hit();

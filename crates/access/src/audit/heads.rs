@@ -3,7 +3,7 @@
 //! Each instance has its own row, because several processes with a log each may share one database. A head only ever
 //! rises; a row that is ahead of its log is proof that lines are gone, or that somebody else writes under this name.
 
-use db::{Db, Migrations, Tx, params};
+use db::{Db, Migrations, params};
 
 use super::line::Head;
 
@@ -32,8 +32,11 @@ pub async fn forget_other_logs(db: &Db, instance: &str) -> Result<(), db::Error>
 
 /// The head of one instance, as the database remembers it.
 pub async fn read_head(db: &Db, instance: &str) -> Result<Option<Head>, db::Error> {
-    let instance = instance.to_owned();
-    db.read(move |tx| select(tx, &instance)).await
+    let row = db.look_up("SELECT n, mac FROM audit_heads WHERE instance = $1", params![instance]).await?;
+    let Some(row) = row else { return Ok(None) };
+    let (n, mac): (i64, String) = (row.get(0)?, row.get(1)?);
+    // A row that cannot be read is no head that any line fits, so that the check fails rather than passes.
+    Ok(Some(Head { n: n.cast_unsigned(), mac: mac.parse().unwrap_or(super::line::Mac::ZERO) }))
 }
 
 /// What became of an update.
@@ -44,31 +47,35 @@ pub(super) enum Advanced {
     Overtaken,
 }
 
-pub(super) async fn advance(db: &Db, instance: &str, head: Head) -> Result<Advanced, db::Error> {
-    let instance = instance.to_owned();
-    db.write(move |tx| {
-        match select(tx, &instance)? {
-            // The answer to an earlier attempt was lost.
-            Some(known) if known == head => return Ok(Advanced::Done),
-            Some(known) if known.n >= head.n => return Ok(Advanced::Overtaken),
-            _ => {}
-        }
-        let at = jiff::Timestamp::now().as_millisecond();
-        tx.execute(
-            "INSERT INTO audit_heads (instance, n, mac, at) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT (instance) DO UPDATE SET n = excluded.n, mac = excluded.mac, at = excluded.at \
-             WHERE excluded.n > audit_heads.n",
-            params![instance.as_str(), head.n.cast_signed(), head.mac.to_string(), at],
-        )?;
-        Ok(Advanced::Done)
-    })
-    .await
+/// How safe a head must be before it counts as recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Record {
+    /// The database has it, and the end of this process does not undo it.
+    Noted,
+    OnDisk,
 }
 
-fn select(tx: &mut Tx<'_>, instance: &str) -> Result<Option<Head>, db::Error> {
-    let row = tx.query_opt("SELECT n, mac FROM audit_heads WHERE instance = $1", params![instance])?;
-    let Some(row) = row else { return Ok(None) };
-    let (n, mac): (i64, String) = (row.get(0)?, row.get(1)?);
-    // A row that cannot be read is no head that any line fits, so that the check fails rather than passes.
-    Ok(Some(Head { n: n.cast_unsigned(), mac: mac.parse().unwrap_or(super::line::Mac::ZERO) }))
+pub(super) async fn advance(db: &Db, instance: &str, head: Head, record: Record) -> Result<Advanced, db::Error> {
+    let at = jiff::Timestamp::now().as_millisecond();
+    let sql = "INSERT INTO audit_heads (instance, n, mac, at) VALUES ($1, $2, $3, $4) \
+               ON CONFLICT (instance) DO UPDATE SET n = excluded.n, mac = excluded.mac, at = excluded.at \
+               WHERE excluded.n > audit_heads.n";
+    let params = params![instance, head.n.cast_signed(), head.mac.to_string(), at].to_vec();
+    let changed = match record {
+        Record::Noted => db.note(sql, params).await,
+        Record::OnDisk => db.swap(sql, params).await,
+    };
+    match changed {
+        Ok(0) => {}
+        Ok(_) => return Ok(Advanced::Done),
+        // The answer was lost: what is there tells.
+        Err(db::Error::UnknownOutcome { operation }) => match read_head(db, instance).await? {
+            Some(known) if known.n >= head.n => {}
+            _ => return Err(db::Error::UnknownOutcome { operation }),
+        },
+        Err(error) => return Err(error),
+    }
+    // The answer to an earlier attempt may have been lost.
+    let known = read_head(db, instance).await?;
+    Ok(if known == Some(head) { Advanced::Done } else { Advanced::Overtaken })
 }

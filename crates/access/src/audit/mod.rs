@@ -5,7 +5,7 @@
 //! own (0600), one JSON object per line, each with a code that depends on all lines before it under a key in a file
 //! ([`Key`]). The newest number and code also go to the database ([`MIGRATIONS`]) and, from the server, to a Lease, so
 //! that a cut-off end is found too. What this cannot find: lines forged by somebody who has the key *and* the
-//! database, and the loss of lines of the last tenth of a second, which no head names yet.
+//! database, and, after a power cut, the loss of the last lines, which the database may have forgotten too.
 //!
 //! It must never hold a secret (see [`Entry`] for how), never acknowledge what is not on disk, and never repair what
 //! a crash cannot have done.
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use db::Db;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 pub use entry::{Entry, Kind, Outcome, Source, Value, What, Who};
@@ -49,8 +49,8 @@ pub use report::{Fault, Finding, Place, Report, Witness};
 pub use tail::Tail;
 pub use verify::verify;
 
-use follow::{Follower, Synced};
-use heads::Advanced;
+use follow::Follower;
+use heads::{Advanced, Record};
 use open::Tampering;
 use writer::{Message, Wait, Writer};
 
@@ -139,20 +139,27 @@ impl Audit {
         })
         .await?;
         let head = log.head();
-        if let Advanced::Overtaken = heads::advance(&db, &instance.id, head).await? {
+        if let Advanced::Overtaken = heads::advance(&db, &instance.id, head, Record::OnDisk).await? {
             let (directory, reason) = (log.directory.clone(), "the database knows a newer line");
             return Err(Error::Tampered { directory, reason, evidence: Vec::new() });
         }
         shared.set_head(head);
         let (messages, receiver) = mpsc::channel();
-        let (synced, following) = watch::channel(Synced { head, last: false });
+        let (synced, following) = tokio::sync::mpsc::unbounded_channel();
         let (ended, followed) = mpsc::channel();
         let id = instance.id.clone();
         let (name, path) = ("audit-writer".to_owned(), log.directory.clone());
         let follower =
             Follower { shared: Arc::clone(&shared), db, instance: id.clone(), synced: following, _ended: ended };
-        let writer =
-            Writer { shared: Arc::clone(&shared), _instance: instance, messages: receiver, log, synced, followed };
+        let writer = Writer {
+            shared: Arc::clone(&shared),
+            _instance: instance,
+            messages: receiver,
+            log,
+            synced,
+            told: head,
+            followed,
+        };
         let thread = std::thread::Builder::new().name(name).spawn(move || writer.run());
         thread.map_err(|source| Error::Io { action: "start a thread for the log in", path, source })?;
         tokio::spawn(follower.run());
@@ -177,8 +184,7 @@ impl Audit {
         self.answered(entry, if intent == Intent::Written { Wait::Written } else { Wait::Synced }).await
     }
 
-    /// Returns when the entry and all before it are on disk; one sync serves all that wait. The database knows it soon
-    /// after.
+    /// Returns when the entry and all before it are on disk and the database knows it; one sync serves all that wait.
     pub async fn commit(&self, entry: Entry) -> Result<Receipt, AuditUnavailable> {
         self.answered(entry, Wait::Synced).await
     }

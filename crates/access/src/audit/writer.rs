@@ -1,8 +1,8 @@
 //! The one thread that writes: it takes what waits, writes it, syncs it where somebody waits for that, and answers.
 //!
 //! An intent is answered when its line is written: the end of the process does not lose it any more. An act, and whatever
-//! else is committed, is answered when its line is synced, and so is everything before it; one sync serves all that wait.
-//! What nobody waits for is synced soon after. The head in the database follows behind (see [`super::follow`]).
+//! else is committed, is answered when its line is synced, and so is everything before it, and the database knows it (see
+//! [`super::follow`]); one sync serves all that wait. What nobody waits for is synced soon after.
 //!
 //! When the disk refuses, what was committed is taken back and refused and decisions are counted; an intent that was
 //! answered stays. The thread tries again by itself, every second and with each entry, and until a sync has succeeded
@@ -14,13 +14,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::entry::{Entry, Kind};
 use super::error::AuditUnavailable;
 use super::failpoints::Step;
 use super::follow::{HEAD_DEADLINE, Synced};
-use super::line::MAX_LINE;
+use super::line::{Head, MAX_LINE};
 use super::log::Log;
 use super::open::Instance;
 use super::{Receipt, Reserve, Shared};
@@ -61,7 +62,9 @@ pub(super) struct Writer {
     pub(super) messages: Receiver<Message>,
     pub(super) log: Log,
     /// What the database may be told.
-    pub(super) synced: watch::Sender<Synced>,
+    pub(super) synced: UnboundedSender<Synced>,
+    /// The newest head that went there.
+    pub(super) told: Head,
     /// Ends with the follower.
     pub(super) followed: Receiver<()>,
 }
@@ -128,7 +131,7 @@ impl Writer {
         let lost = self.shared.lost.load(Relaxed);
         if group.lines.is_empty() && lost == 0 && trouble.is_none() && self.log.is_synced() {
             self.log.chores(self.shared.outstanding.load(Relaxed));
-            self.tell();
+            self.tell(Vec::new());
             return None;
         }
         let mut lines = group.lines;
@@ -184,7 +187,10 @@ impl Writer {
         if gap {
             self.shared.lost.fetch_sub(lost, Relaxed);
         }
-        self.answer(first, &kept, early);
+        for (answer, receipt) in self.receipts(first, &kept, early) {
+            // Whoever asked may have gone; the line stays.
+            let _ = answer.send(Ok(receipt));
+        }
         if late.is_empty() && urgency == Urgency::Lazy {
             return Ok(());
         }
@@ -197,9 +203,10 @@ impl Writer {
         }
         Step::AfterSyncBeforeAck.hit();
         self.shared.stats.commits.fetch_add(late.len() as u64, Relaxed);
-        self.answer(first + kept.len() as u64, &taken, late);
+        let waiting = self.receipts(first + kept.len() as u64, &taken, late);
+        self.tell(waiting.collect());
         self.log.chores(self.shared.outstanding.load(Relaxed));
-        self.tell();
+        self.tell(Vec::new());
         Ok(())
     }
 
@@ -210,13 +217,13 @@ impl Writer {
         reason
     }
 
-    fn answer(&self, first: u64, entries: &[Entry], waits: Vec<Wait>) {
-        for (n, (entry, wait)) in (first..).zip(entries.iter().zip(waits)) {
-            let (Wait::Written(answer) | Wait::Synced(answer)) = wait else { continue };
+    /// What those who wait for these lines are to be told.
+    fn receipts(&self, first: u64, entries: &[Entry], waits: Vec<Wait>) -> impl Iterator<Item = (Answer, Receipt)> {
+        (first..).zip(entries.iter().zip(waits)).filter_map(|(n, (entry, wait))| {
+            let (Wait::Written(answer) | Wait::Synced(answer)) = wait else { return None };
             let reserve = (entry.kind() == Kind::Intent).then(|| Reserve::new(&self.shared));
-            // Whoever asked may have gone; the line stays.
-            let _ = answer.send(Ok(Receipt { n, _reserve: reserve }));
-        }
+            Some((answer, Receipt { n, _reserve: reserve }))
+        })
     }
 
     /// Refuses all but some lines.
@@ -242,17 +249,20 @@ impl Writer {
         }
     }
 
-    /// Lets the database know what is on disk.
-    fn tell(&self) {
+    /// Lets the database know what is on disk, and then those who wait for that.
+    fn tell(&mut self, waiting: Vec<(Answer, Receipt)>) {
         let head = self.log.head();
-        self.synced.send_if_modified(|synced| std::mem::replace(&mut synced.head, head) != head);
+        if std::mem::replace(&mut self.told, head) != head || !waiting.is_empty() {
+            // Fails only when the runtime has ended, and with it everybody who waits.
+            let _ = self.synced.send(Synced { head, waiting, last: false });
+        }
     }
 
     /// The end in good order: the last head is recorded, then the lock goes, then whoever waits is told, so that they may
     /// open the log again at once.
     fn end(self, closing: Vec<oneshot::Sender<()>>) {
         self.shared.close();
-        self.synced.send_replace(Synced { head: self.log.head(), last: true });
+        let _ = self.synced.send(Synced { head: self.log.head(), waiting: Vec::new(), last: true });
         let _ = self.followed.recv_timeout(HEAD_DEADLINE + TICK);
         drop(self);
         for done in closing {

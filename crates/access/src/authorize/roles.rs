@@ -28,7 +28,7 @@ pub const ROLES: &[Role] = &[
     Role { name: "admin", help: "everything, tokens and forced unlocks included", allows: |_| true },
     Role {
         name: "editor",
-        help: "read and change everything but tokens, storage backends and other people's locks",
+        help: "read and change everything but tokens, storage backends, clusters and other people's locks",
         allows: editor,
     },
     Role { name: "viewer", help: "read everything but tokens, values and sensitive outputs", allows: viewer },
@@ -44,8 +44,9 @@ fn editor(action: &Action) -> bool {
         Action::NonResource { .. } => monitor(action),
         Action::Resource { verb, group, resource, .. } => {
             let own_rights = *group == TOKENS_GROUP;
-            let backends = *resource == "storagebackends" && !READ.contains(verb);
-            (READ.contains(verb) || CHANGE.contains(verb)) && !own_rights && !backends
+            // They come with credentials for other systems.
+            let credentials = matches!(*resource, "storagebackends" | "clusters") && !READ.contains(verb);
+            (READ.contains(verb) || CHANGE.contains(verb)) && !own_rights && !credentials
         }
     }
 }
@@ -267,20 +268,22 @@ mod tests {
             ("sensitive", states("get").subresource("sensitive-outputs").named("x")),
             ("value", Action::on("get", "hub.stateward.dev", "typeinstances").subresource("value").in_namespace("a")),
             ("backend", Action::on("create", "hub.stateward.dev", "storagebackends").in_namespace("a")),
+            ("clusters", Action::on("list", "stateward.dev", "clusters")),
+            ("add cluster", Action::on("create", "stateward.dev", "clusters").named("west")),
             ("tokens", Action::on("create", TOKENS_GROUP, "tokens")),
             ("all states", Action::on("list", "stateward.dev", "states")),
             ("metrics", Action::at("get", "/metrics")),
         ];
         // Columns as in `actions`.
         let table = [
-            ("admin@*", "yyyyyyyyyyyy"),
-            ("editor@*", "yyyynyyynnyy"),
-            ("viewer@*", "yynnnynnnnyy"),
-            ("outputs@*", "nnnnnynnnnnn"),
-            ("monitor@*", "nnnnnnnnnnny"),
-            ("admin@a", "yyyyyyyyynnn"),
-            ("editor@a*", "yyyynyyynnnn"),
-            ("viewer@b", "nnnnnnnnnnnn"),
+            ("admin@*", "yyyyyyyyyyyyyy"),
+            ("editor@*", "yyyynyyynynnyy"),
+            ("viewer@*", "yynnnynnnynnyy"),
+            ("outputs@*", "nnnnnynnnnnnnn"),
+            ("monitor@*", "nnnnnnnnnnnnny"),
+            ("admin@a", "yyyyyyyyynnnnn"),
+            ("editor@a*", "yyyynyyynnnnnn"),
+            ("viewer@b", "nnnnnnnnnnnnnn"),
         ];
         for (grant, row) in table {
             let parsed: Grant = grant.parse().unwrap();

@@ -2,8 +2,8 @@
 //!
 //! The one door is [`Policy`]. It holds the Roles, ClusterRoles and bindings of a cluster as a watch tells them, and
 //! answers as the API server's authorizer would: [`Policy::allows`] for one request, [`Policy::grants`] for everything
-//! that somebody may do with some verbs, as sets that a query can be limited by, [`Policy::explain`] and
-//! [`Policy::who_can`] for people. A random test compares the answers with the API server's own.
+//! that somebody may do with some verbs, as sets that a query can be limited by, [`Policy::explain`], [`Policy::who_can`]
+//! and [`Policy::bound`] for people. A random test compares the answers with the API server's own.
 //!
 //! RBAC only adds; there is no deny. A reference that cannot be resolved grants nothing and spoils nothing else. Only
 //! the `rules` of a role count: those of an aggregated ClusterRole are filled in by the cluster, never here. The group
@@ -18,6 +18,7 @@ mod rule;
 
 mod policy;
 
+mod bound;
 mod explain;
 mod grants;
 mod subject;
@@ -25,6 +26,7 @@ mod subject;
 #[cfg(test)]
 mod fixtures;
 
+pub use bound::Bound;
 pub use explain::{Means, Reason};
 pub use grants::{Grants, Named, Scope};
 pub use object::{RbacKey, RbacKind, RbacObject};

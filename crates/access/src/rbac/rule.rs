@@ -10,10 +10,10 @@ use super::request::Request;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Rule {
-    verbs: List,
-    groups: List,
-    resources: List,
-    names: List,
+    pub(super) verbs: List,
+    pub(super) groups: List,
+    pub(super) resources: List,
+    pub(super) names: List,
     paths: List,
 }
 
@@ -45,6 +45,11 @@ impl Rule {
     /// Whether the rule is about this resource, in whatever namespace and under whatever name.
     pub(super) fn covers(&self, group: &str, resource: &str, subresource: &str) -> bool {
         has_or_any(&self.groups, group) && self.resources.iter().any(|covered| covers(covered, resource, subresource))
+    }
+
+    /// Rules about paths alone are about no resource.
+    pub(super) fn is_about_resources(&self) -> bool {
+        !self.resources.is_empty()
     }
 
     /// The names that the rule is limited to; none if it is not.

@@ -119,7 +119,7 @@ async fn begin(postgres: &Postgres, mode: &Mode, client: &Object) -> Result<Begu
     let sql = match mode {
         Mode::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned(),
         // Each statement sees what others have committed, also what was waited for.
-        Mode::Bare | Mode::Swap => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
+        Mode::Bare | Mode::Swap | Mode::Note => "BEGIN ISOLATION LEVEL READ COMMITTED".to_owned(),
         Mode::Migrate => {
             let limit = MIGRATION.as_millis();
             format!(
@@ -195,7 +195,7 @@ async fn commit(postgres: &Postgres, mode: &Mode, client: Object, begun: Begun) 
 fn limit(postgres: &Postgres, mode: &Mode) -> Duration {
     match mode {
         Mode::Migrate => MIGRATION,
-        Mode::Read | Mode::Write(..) | Mode::Swap | Mode::Bare => postgres.limits.statement,
+        Mode::Read | Mode::Write(..) | Mode::Swap | Mode::Note | Mode::Bare => postgres.limits.statement,
     }
 }
 

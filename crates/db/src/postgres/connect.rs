@@ -15,7 +15,18 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::Limits;
 use crate::{Engine, Error, PostgresConfig};
 
-pub(super) fn pool(config: &PostgresConfig, limits: Limits) -> Result<Pool, Error> {
+/// When a COMMIT is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    OnDisk,
+    /// Before it is on disk, which it is within a second.
+    Soon,
+}
+
+/// Few: notes are one statement each, and of one writer or two.
+const NOTES: usize = 2;
+
+pub(super) fn pool(config: &PostgresConfig, limits: Limits, commit: Commit) -> Result<Pool, Error> {
     let mut settings = parse(&config.url)?;
     settings
         .connect_timeout(limits.connect)
@@ -37,10 +48,10 @@ pub(super) fn pool(config: &PostgresConfig, limits: Limits) -> Result<Pool, Erro
         }
     };
     let new_connection = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
-        Box::pin(async move { client.batch_execute(&self::settings(limits)).await.map_err(HookError::Backend) })
+        Box::pin(async move { client.batch_execute(&self::settings(limits, commit)).await.map_err(HookError::Backend) })
     });
     Pool::builder(manager)
-        .max_size(config.pool.max(1))
+        .max_size(if commit == Commit::OnDisk { config.pool.max(1) } else { NOTES })
         .runtime(Runtime::Tokio1)
         .post_create(new_connection)
         .build()
@@ -48,14 +59,19 @@ pub(super) fn pool(config: &PostgresConfig, limits: Limits) -> Result<Pool, Erro
 }
 
 /// What every connection is told first.
-fn settings(limits: Limits) -> String {
+fn settings(limits: Limits, commit: Commit) -> String {
     let statement = limits.statement.as_millis();
     let call = limits.call.as_millis();
-    // A role or database that is set to forget commits would break the promise of `write`.
+    let commit = match commit {
+        // A role or database that is set to forget commits would break the promise of `write`.
+        Commit::OnDisk => {
+            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+        }
+        Commit::Soon => "SET synchronous_commit = off",
+    };
     format!(
         "SET statement_timeout = {statement}; SET lock_timeout = {statement}; \
-         SET idle_in_transaction_session_timeout = {call}; \
-         SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+         SET idle_in_transaction_session_timeout = {call}; {commit}"
     )
 }
 

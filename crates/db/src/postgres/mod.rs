@@ -23,6 +23,7 @@ use crate::operation::{Keep, SWEEP, WRITES_PER_SWEEP, swept_before};
 use crate::tx::Failure;
 use crate::{Error, OperationId, PostgresConfig, params};
 use attempt::Attempt;
+use connect::Commit;
 
 /// A migration may rewrite a table; nothing else may take this long.
 const MIGRATION: Duration = Duration::from_mins(10);
@@ -32,6 +33,8 @@ pub(crate) struct Postgres {
     pool: Pool,
     /// Makes connections for questions about lost ones.
     fresh: Pool,
+    /// Connections whose COMMIT does not wait for the disk.
+    notes: Pool,
     limits: Limits,
     unswept: Arc<AtomicU32>,
 }
@@ -66,9 +69,10 @@ impl Postgres {
     /// Connects to nothing yet.
     pub(crate) fn open(config: &PostgresConfig) -> Result<Postgres, Error> {
         let limits = Limits::new(config.deadline);
-        let pool = connect::pool(config, limits)?;
-        let fresh = connect::pool(config, limits)?;
-        Ok(Postgres { pool, fresh, limits, unswept: Arc::default() })
+        let pool = connect::pool(config, limits, Commit::OnDisk)?;
+        let fresh = connect::pool(config, limits, Commit::OnDisk)?;
+        let notes = connect::pool(config, limits, Commit::Soon)?;
+        Ok(Postgres { pool, fresh, notes, limits, unswept: Arc::default() })
     }
 
     /// Carries the job out, or answers it with an error, on a task of its own: a caller who stops waiting does not
@@ -94,6 +98,7 @@ impl Postgres {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         self.fresh.close();
+        self.notes.close();
     }
 
     /// Repeats until the job has an end. `None` when the job itself was lost with its thread.
@@ -118,8 +123,8 @@ impl Postgres {
                         }
                         Failure::Lost("the connection was lost during COMMIT".to_owned())
                     }
-                    // It is for its caller to read back; see `single`, which is how swaps come here.
-                    Mode::Swap => {
+                    // It is for its caller to read back; see `single`, which is how these are done.
+                    Mode::Swap | Mode::Note => {
                         return Some((job, End::Failed(Error::UnknownOutcome { operation: OperationId::new() })));
                     }
                     // These look at what is there before they do anything, so that they may be repeated.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use deadpool_postgres::Object;
+use deadpool_postgres::{Object, Pool};
 use tokio::time::timeout;
 
 use super::attempt::{connection, discard};
@@ -26,21 +26,32 @@ impl Postgres {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let fault = match self.once(give_up, async |client| session::fetch(client, sql, params).await).await {
-                Ended::Done(rows) => return Ok(rows),
-                Ended::Refused(fault) | Ended::Lost(fault) => fault,
-            };
+            let fault =
+                match self.once(&self.pool, give_up, async |client| session::fetch(client, sql, params).await).await {
+                    Ended::Done(rows) => return Ok(rows),
+                    Ended::Refused(fault) | Ended::Lost(fault) => fault,
+                };
             wait_or_fail(fault, attempts, give_up).await?;
         }
     }
 
     /// How many rows one statement changed. It is repeated only while it is certain that nothing was done.
     pub(crate) async fn swap(&self, sql: &str, params: &[Value]) -> Result<u64, Error> {
+        self.change(&self.pool, sql, params).await
+    }
+
+    /// The same, answered before it is on disk.
+    pub(crate) async fn note(&self, sql: &str, params: &[Value]) -> Result<u64, Error> {
+        self.change(&self.notes, sql, params).await
+    }
+
+    async fn change(&self, pool: &Pool, sql: &str, params: &[Value]) -> Result<u64, Error> {
         let give_up = Instant::now() + self.limits.call;
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let fault = match self.once(give_up, async |client| session::change(client, sql, params).await).await {
+            let fault = match self.once(pool, give_up, async |client| session::change(client, sql, params).await).await
+            {
                 Ended::Done(changed) => return Ok(changed),
                 Ended::Refused(fault) => fault,
                 Ended::Lost(_) => return Err(Error::UnknownOutcome { operation: OperationId::new() }),
@@ -51,11 +62,12 @@ impl Postgres {
 
     async fn once<T>(
         &self,
+        pool: &Pool,
         give_up: Instant,
         run: impl AsyncFnOnce(&Object) -> Result<T, session::Failed>,
     ) -> Ended<T> {
         let wait = give_up.saturating_duration_since(Instant::now());
-        let client = match connection(&self.pool, self.limits, wait).await {
+        let client = match connection(pool, self.limits, wait).await {
             Ok(client) => client,
             Err(fault) => return Ended::Refused(fault),
         };
@@ -77,7 +89,7 @@ impl Postgres {
             Err(_) => {
                 discard(client);
                 // Others that wait in the pool have most likely died with this one.
-                self.pool.retain(|_, _| false);
+                pool.retain(|_, _| false);
                 Ended::Lost(faults::lost("a connection to PostgreSQL has gone silent"))
             }
         }

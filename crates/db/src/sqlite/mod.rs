@@ -1,7 +1,7 @@
 //! The embedded engine: one writer thread, several readers, one file.
 //!
 //! Its door is [`Sqlite::submit`]. Only the writer thread ever writes in this process; other processes may use the
-//! same file. No answer goes out before its COMMIT is synced.
+//! same file. No answer goes out before its COMMIT is synced, except to notes.
 
 mod backup;
 mod connection;
@@ -66,6 +66,7 @@ impl Sqlite {
             Mode::Read => return self.read(job).await,
             Mode::Write(operation, keep) => writer::Write::Operation(operation, keep),
             Mode::Swap => writer::Write::Swap,
+            Mode::Note => writer::Write::Note,
             Mode::Bare | Mode::Migrate => writer::Write::Own,
         };
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();

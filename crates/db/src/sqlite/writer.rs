@@ -29,6 +29,8 @@ pub(super) enum Write {
     Operation(OperationId, Keep),
     /// Nothing: its caller reads back what became of it.
     Swap,
+    /// The same, and its COMMIT need not be synced.
+    Note,
     /// Nothing: it is one of this crate's own, which may be repeated.
     Own,
 }
@@ -37,7 +39,7 @@ impl Write {
     fn operation(&self) -> Option<&OperationId> {
         match self {
             Write::Operation(operation, _) => Some(operation),
-            Write::Swap | Write::Own => None,
+            Write::Swap | Write::Note | Write::Own => None,
         }
     }
 }
@@ -53,7 +55,14 @@ pub(super) fn run(connection: &Connection, mut orders: mpsc::Receiver<Order>, de
             group.push(order);
         }
         unswept += u32::try_from(group.len()).unwrap_or(u32::MAX);
-        commit_together(connection, group, deadline);
+        if group.iter().all(|order| matches!(order.write, Write::Note)) {
+            if commit_unsynced(connection, group, deadline).is_err() {
+                // Better no writer than one whose answers are not on disk.
+                break;
+            }
+        } else {
+            commit_together(connection, group, deadline);
+        }
         if unswept >= WRITES_PER_SWEEP {
             unswept = 0;
             sweep(connection);
@@ -74,6 +83,23 @@ enum Group {
     /// Nobody can tell whether it is there.
     Unknown,
 }
+
+/// The write-ahead log is not synced, but checkpoints are, so that a power cut loses the end and damages nothing. The next
+/// COMMIT that is synced takes these with it.
+fn commit_unsynced(connection: &Connection, group: Vec<Order>, deadline: Duration) -> rusqlite::Result<()> {
+    let before: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
+    // Off, in a test, stays off.
+    connection.execute_batch(&format!("PRAGMA synchronous = {}", before.min(NORMAL)))?;
+    commit_together(connection, group, deadline);
+    let restored = connection.execute_batch(&format!("PRAGMA synchronous = {before}"));
+    if let Err(error) = &restored {
+        tracing::error!(%error, "failed to make commits durable again: the database is closed");
+    }
+    restored
+}
+
+/// SQLite's number for it.
+const NORMAL: i64 = 1;
 
 fn commit_together(connection: &Connection, mut group: Vec<Order>, deadline: Duration) {
     match transaction(connection, &mut group, deadline) {
@@ -120,7 +146,7 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         if done.is_kept {
             // The transaction is whole, so that any operation that was kept speaks for all.
             witness = order.write.operation().cloned().or(witness);
-            swapped |= matches!(order.write, Write::Swap);
+            swapped |= matches!(order.write, Write::Swap | Write::Note);
         }
         ends.push(done.end);
     }

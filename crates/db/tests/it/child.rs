@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use db::{Config, Db, Error, Migrations, Synchronous, params};
+use db::{Config, Db, Engine, Error, Migrations, Synchronous, params};
 
 use crate::place::{PAIRS, Place};
 
@@ -152,17 +152,24 @@ async fn obey(role: Role, place: &Place, name: &str, arm: &str) {
     say("");
     match role {
         Role::Write => {
-            let tasks = (0..4).map(|task| tokio::spawn(write_for_ever(db.clone(), format!("{name}-{task}"))));
+            // A server that is killed may forget notes; on SQLite this process is all there is to kill.
+            let noting = usize::from(db.engine() == Engine::Sqlite);
+            let tasks = (0..4).map(|task| {
+                let how = if task < noting { How::Note } else { How::Write };
+                tokio::spawn(write_for_ever(db.clone(), how, format!("{name}-{task}")))
+            });
             for task in tasks.collect::<Vec<_>>() {
                 task.await.unwrap();
             }
         }
         Role::WriteInTurn | Role::WriteInTurnUnsynced => {
             for index in 0..IN_TURN {
-                write(&db, format!("{name}-{index}")).await.unwrap();
+                // What is not synced before it changes nothing for a write.
+                db.note(INSERT, vec![format!("note-{index}").into()]).await.unwrap();
+                put(&db, How::Write, format!("{name}-{index}")).await.unwrap();
             }
         }
-        Role::WriteOne => write(&db, name.to_owned()).await.unwrap(),
+        Role::WriteOne => put(&db, How::Write, name.to_owned()).await.unwrap(),
         Role::Migrate => {
             db.migrate(&[STEPS]).await.unwrap();
             say("ack migrated");
@@ -175,16 +182,27 @@ async fn obey(role: Role, place: &Place, name: &str, arm: &str) {
     }
 }
 
-async fn write_for_ever(db: Db, name: String) {
+#[derive(Clone, Copy)]
+enum How {
+    Write,
+    Note,
+}
+
+const INSERT: &str = "INSERT INTO pairs (name, number) VALUES ($1, 1)";
+
+async fn write_for_ever(db: Db, how: How, name: String) {
     for index in 0.. {
         // What is not acknowledged may or may not be there; the same row is never tried twice.
-        let _ = write(&db, format!("{name}-{index}")).await;
+        let _ = put(&db, how, format!("{name}-{index}")).await;
     }
 }
 
-async fn write(db: &Db, name: String) -> Result<(), Error> {
+async fn put(db: &Db, how: How, name: String) -> Result<(), Error> {
     let row = name.clone();
-    db.write(move |tx| tx.execute("INSERT INTO pairs (name, number) VALUES ($1, 1)", params![&row])).await?;
+    match how {
+        How::Write => db.write(move |tx| tx.execute(INSERT, params![&row])).await?,
+        How::Note => db.note(INSERT, vec![row.into()]).await?,
+    };
     say(&format!("ack {name}"));
     Ok(())
 }

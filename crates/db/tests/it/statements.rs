@@ -15,6 +15,7 @@ on_both!(
     no_error_shows_a_value,
     a_look_up_finds_one_row_or_none_and_refuses_more,
     of_many_swaps_of_one_row_each_value_is_seen_by_one,
+    a_note_changes_what_a_swap_would_and_is_seen_at_once,
 );
 
 async fn placeholders_are_bound_by_number_in_any_order_and_repeated(place: Place) {
@@ -218,4 +219,22 @@ async fn of_many_swaps_of_one_row_each_value_is_seen_by_one(place: Place) {
     let twice = db.swap("INSERT INTO pairs (name, number) VALUES ($1, 3)", vec!["new".into()]).await;
     assert!(matches!(twice, Err(Error::Constraint { violation: Violation::Unique, .. })), "{twice:?}");
     assert_eq!(number(&db, "new").await, Some(1));
+}
+
+async fn a_note_changes_what_a_swap_would_and_is_seen_at_once(place: Place) {
+    let db = place.with_pairs().await;
+    put(&db, "counter", 0).await;
+    for seen in 0..20 {
+        assert_eq!(db.note(SWAP, vec![seen.into(), (seen + 1).into()]).await.unwrap(), 1);
+        assert_eq!(number(&db, "counter").await, Some(seen + 1));
+        assert_eq!(db.note(SWAP, vec![seen.into(), 0.into()]).await.unwrap(), 0);
+        put(&db, &format!("between-{seen}"), seen).await;
+    }
+    assert!(matches!(db.note("COMMIT", Vec::new()).await, Err(Error::Sql { .. })));
+    let twice = db.note("INSERT INTO pairs (name, number) VALUES ('counter', $1)", vec![3.into()]).await;
+    assert!(matches!(twice, Err(Error::Constraint { violation: Violation::Unique, .. })), "{twice:?}");
+    let (db, again) = (place.open().await, db);
+    assert_eq!(number(&db, "counter").await, Some(20), "also from another connection");
+    again.close().await;
+    assert_eq!(number(&place.open().await, "counter").await, Some(20), "and after the end");
 }

@@ -24,7 +24,11 @@ pub struct Store {
 impl Store {
     /// Opens the file, which is made for its owner only where it is missing, and loads what is in it.
     pub async fn open(path: &Path, settings: Settings) -> Result<Store, Error> {
-        let db = Db::open(Config::sqlite(path)).await?;
+        Store::on(Db::open(Config::sqlite(path)).await?, settings).await
+    }
+
+    /// The same on a file that is open and holds more than the rows; [`Store::close`] lets it go.
+    pub async fn on(db: Db, settings: Settings) -> Result<Store, Error> {
         db.migrate(&[MIGRATIONS]).await?;
         let mut index = Index::new(settings);
         let bad = load::load(&db, &mut index).await?;

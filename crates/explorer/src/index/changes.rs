@@ -45,6 +45,7 @@ pub(super) struct Feed {
 
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
+    pub(super) slot: u32,
     pub(super) key: Key,
     pub(super) version: String,
     pub(super) resource: String,
@@ -73,14 +74,10 @@ impl Feed {
     /// What a caller is told of the changes after a position; of each row the last.
     pub(super) fn since(&self, position: Position, visibility: &Visibility) -> Changes {
         let now = self.position();
-        let oldest = self.sequence - self.kept.len() as u64;
-        if position.feed != self.id || position.sequence < oldest || position.sequence > self.sequence {
-            return Changes::Reset { now };
-        }
-        let skipped = usize::try_from(position.sequence - oldest).unwrap_or(usize::MAX);
+        let Some(entries) = self.after(position) else { return Changes::Reset { now } };
         let mut told = std::collections::HashSet::new();
         let mut changes = Vec::new();
-        for entry in self.kept.iter().skip(skipped).rev() {
+        for entry in entries.rev() {
             if told.insert(&entry.key) && visibility.sees(&entry.key, &entry.resource, entry.orphaned) {
                 let id = entry.key.id(&entry.version);
                 changes.push(Change { key: entry.key.clone(), id, gone: entry.gone });
@@ -88,6 +85,16 @@ impl Feed {
         }
         changes.reverse();
         Changes::Since { changes, now }
+    }
+
+    /// Everything after a position, in order; `None` if that is no longer known.
+    pub(super) fn after(&self, position: Position) -> Option<impl DoubleEndedIterator<Item = &Entry>> {
+        let oldest = self.sequence - self.kept.len() as u64;
+        if position.feed != self.id || position.sequence < oldest || position.sequence > self.sequence {
+            return None;
+        }
+        let skipped = usize::try_from(position.sequence - oldest).unwrap_or(usize::MAX);
+        Some(self.kept.iter().skip(skipped))
     }
 
     pub(super) fn bytes(&self) -> usize {

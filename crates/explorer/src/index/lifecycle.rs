@@ -45,7 +45,7 @@ impl Index {
             row.orphaned = true;
             self.move_to(slot.0, &row);
         }
-        self.tell(&row, false);
+        self.tell(slot, &row, false);
         Deletion::Retained(slot)
     }
 
@@ -132,7 +132,9 @@ impl Index {
         let is_new = self.scopes.set_tenant(&self.hashes, cluster, namespace, tenant);
         if is_new {
             for row in self.rows_of_namespace(cluster, namespace, |_| true) {
-                self.tell(&row, false);
+                if let Some(slot) = self.find(&row.key) {
+                    self.tell(slot, &row, false);
+                }
             }
         }
         is_new
@@ -145,10 +147,10 @@ impl Index {
         let orphan = |mut row: Row| {
             let slot = self.find(&row.key)?;
             // Gone for those who saw it by its namespace, and shown anew to the others.
-            self.tell(&row, true);
+            self.tell(slot, &row, true);
             row.orphaned = true;
             self.move_to(slot.0, &row);
-            self.tell(&row, false);
+            self.tell(slot, &row, false);
             Some(slot)
         };
         rows.into_iter().filter_map(orphan).collect()

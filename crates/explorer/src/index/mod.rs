@@ -5,7 +5,7 @@
 //! answer. Columns are counted and sorted by numbers, which dictionaries give to texts in their order.
 //!
 //! In reading order: texts and sets ([`dictionary`], `posting`), what is searched in ([`words`], [`prepare`], `terms`, `names`,
-//! `labels`, `scopes`), the rows (`rows`), and what is answered (`visible`, `filter`, `select`, `facets`, `suggest`, `changes`).
+//! `labels`, `scopes`), the rows (`rows`), and what is answered (`visible`, `filter`, `select`, `facets`, `suggest`, `changes`, `follow`).
 //!
 //! Nothing is removed later: a row that goes is out of every set when the call returns, which [`Index::audit`] recounts.
 
@@ -30,6 +30,8 @@ mod audit;
 mod changes;
 mod facets;
 mod filter;
+mod follow;
+mod inventory;
 mod search;
 mod select;
 mod suggest;
@@ -37,6 +39,8 @@ mod visible;
 
 pub use changes::{Change, Changes, Position};
 pub use facets::{Facet, FacetValue};
+pub use follow::{Follower, Gone, Step};
+pub use inventory::Kept;
 pub use lifecycle::{Deletion, Reconciled};
 pub use prepare::{Prepared, Preparer};
 pub use rows::{Index, Slot};

@@ -56,7 +56,7 @@ pub struct Index {
     pub(super) stale: HashMap<(String, Option<(String, String)>), i64>,
     /// Namespaces, by cluster, that are gone and have not come again.
     pub(super) ended: HashSet<(String, String)>,
-    feed: Feed,
+    pub(super) feed: Feed,
 }
 
 /// What is known of a row and not looked at by all rows together.
@@ -149,7 +149,7 @@ impl Index {
             }
             None => self.insert(prepared, None),
         };
-        self.tell(&prepared.row, false);
+        self.tell(slot, &prepared.row, false);
         slot
     }
 
@@ -357,7 +357,7 @@ impl Index {
         self.scopes.remove(self.scope[at], slot);
         self.scopes.texts.release(record.version);
         self.free.push(slot);
-        self.tell(&row, true);
+        self.tell(Slot(slot), &row, true);
     }
 
     pub(super) fn move_to(&mut self, slot: u32, row: &Row) {
@@ -365,8 +365,9 @@ impl Index {
         self.scope[at] = self.scopes.change(&self.hashes, self.scope[at], row, slot);
     }
 
-    pub(super) fn tell(&mut self, row: &Row, gone: bool) {
+    pub(super) fn tell(&mut self, slot: Slot, row: &Row, gone: bool) {
         self.feed.push(Entry {
+            slot: slot.0,
             key: row.key.clone(),
             version: row.version.clone(),
             resource: row.resource.clone(),

@@ -87,7 +87,7 @@ impl Index {
         visibility.sees(key, &row.resource, row.orphaned).then(|| self.found(slot, bodies))
     }
 
-    fn found(&self, slot: Slot, has_body: bool) -> Found {
+    pub(super) fn found(&self, slot: Slot, has_body: bool) -> Found {
         let row = self.row(slot);
         let (scope, _) = self.scopes.at(self.scope[slot.0 as usize]);
         Found {

@@ -70,6 +70,23 @@ pub enum Field {
     Text,
 }
 
+impl Field {
+    /// The field of a name in the filter language, `label.KEY` and `Object.PATH` among them.
+    pub fn parse(name: &str) -> Option<Field> {
+        aliases::field(name)
+    }
+}
+
+/// The conditions of a question as they are written, one by one.
+pub fn pieces(text: &str) -> Vec<&str> {
+    parse::pieces(text)
+}
+
+/// The kind that a short name such as `hr` means, or the name itself.
+pub fn kind_of(name: &str) -> &str {
+    aliases::kind(name)
+}
+
 /// What rows are ordered by; rows that are equal in it are ordered by name, cluster, namespace, kind and group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {

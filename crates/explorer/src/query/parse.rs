@@ -32,6 +32,20 @@ pub(super) fn clauses(text: &str, part: Part) -> Result<Vec<Clause>, Error> {
     }
 }
 
+/// The conditions as they are written; none of what cannot be read.
+pub(super) fn pieces(text: &str) -> Vec<&str> {
+    let mut parser = Parser { text, part: Part::Query, at: 0 };
+    let mut pieces = Vec::new();
+    loop {
+        parser.skip_space();
+        let begin = parser.at;
+        if parser.rest().is_empty() || parser.clause().is_err() {
+            return pieces;
+        }
+        pieces.push(&text[begin..parser.at]);
+    }
+}
+
 struct Parser<'a> {
     text: &'a str,
     part: Part,

@@ -1,12 +1,14 @@
 //! The JSON request: the original's fields, and ours beside them.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Clause, Cursor, Error, Facets, Field, Order, Part, Pattern, Query, parse};
 
 /// The body of `POST /v1/query`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(rename = "Query")]
 pub struct Request {
     /// Words to look for anywhere, taken as they are.
     pub terms: String,
@@ -25,6 +27,8 @@ pub struct Request {
     pub facets: bool,
     /// Labels to count beside the fields.
     pub facet_labels: Vec<String>,
+    /// Whether the bodies of objects are wanted, as the original sent them; true by default.
+    pub unstructured: Option<bool>,
 }
 
 /// More labels than a page could show.

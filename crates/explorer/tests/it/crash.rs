@@ -1,7 +1,8 @@
 //! A process that dies at any step between an event, the index and the copy: after a restart the rows are those of the cluster.
 //!
 //! The child follows a cluster as `watch` would: the key of an object is in a journal before the object is taken in, an event
-//! is acknowledged after its ticket, and a key leaves the journal only when its deletion is acknowledged.
+//! is acknowledged after its ticket, and a key leaves the journal only when its deletion is acknowledged. What a service with
+//! a real cluster does is in `service/crash`, which covers every step.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write as _;
@@ -92,12 +93,12 @@ fn journal(directory: &Path) -> BTreeMap<String, Option<u64>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_leaves_rows_that_the_watchers_keys_repair() {
     let mut random = Rng::with_seed(testbed::seed("a_crash_at_any_step"));
-    for &step in Step::ALL {
+    for step in [Step::IndexedBeforeCopy, Step::CopyBeforeWrite, Step::CopyInBatch, Step::CopyAfterCommit] {
         for _ in 0..testbed::scale().of(2, 20) {
             let passes = match step {
                 // Once per event, once per batch.
                 Step::IndexedBeforeCopy => random.u64(0..EVENTS),
-                Step::CopyBeforeWrite | Step::CopyInBatch | Step::CopyAfterCommit => random.u64(0..20),
+                _ => random.u64(0..20),
             };
             let (directory, seed) = (tempfile::tempdir().unwrap(), random.u64(..));
             let output = Command::new(std::env::current_exe().unwrap())

@@ -41,7 +41,8 @@ pub enum Shape {
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
     Zstd,
-    /// zstd with the shaped bytes of another segment as its prefix, known by the hash of its original bytes.
+    /// zstd with the shaped bytes of another segment as its prefix, known by the hash of its original bytes; packed once
+    /// more.
     ZstdDelta(#[serde(with = "super::hash_text")] [u8; 32]),
 }
 
@@ -66,11 +67,16 @@ pub fn original(segment: &Segment, shaped: Vec<u8>) -> Result<Vec<u8>, Damaged> 
 
 /// The bytes of a segment in their stored shape: what a delta against this segment needs.
 pub fn unpack(segment: &Segment, stored: &[u8], base: Option<&[u8]>) -> Result<Vec<u8>, Damaged> {
-    let base = match segment.encoding {
-        Encoding::Zstd => None,
-        Encoding::ZstdDelta(_) => Some(base.ok_or(Damaged::NoBase)?),
-    };
-    unpacked(stored, base, segment.shaped)
+    match segment.encoding {
+        Encoding::Zstd => unpacked(stored, None, segment.shaped),
+        Encoding::ZstdDelta(_) => {
+            let base = base.ok_or(Damaged::NoBase)?;
+            let length = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
+            let length = length.ok_or_else(|| Damaged::Compression(io::Error::other("a frame without its length")))?;
+            let difference = unpacked(stored, None, length)?;
+            unpacked(&difference, Some(base), segment.shaped)
+        }
+    }
 }
 
 /// So many bytes out of zstd, with a prefix or without.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::State;
 use super::change::Verdict;
 use super::locking::refused;
-use super::manifest::{Kind, TRAILER, ended};
+use super::manifest::{self, Kind, ended};
 use super::write::after;
 use crate::Error;
 use crate::head::{Head, StateKey};
@@ -174,6 +174,6 @@ impl State {
 
 /// The key in a copy of it; `None` if that is something else.
 pub(super) fn key_in(bytes: &[u8]) -> Option<StateKey> {
-    let (Kind::Key, 0) = super::manifest::trailer(bytes)? else { return None };
-    serde_json::from_slice(bytes.get(..bytes.len() - TRAILER)?).ok()
+    let (Kind::Key, 0) = manifest::trailer(bytes)? else { return None };
+    manifest::read(bytes, "the key of a state").ok()
 }

@@ -126,7 +126,7 @@ impl State {
         let bytes = self.spilled(&version.body).await?;
         let (limits, place) = (self.settings.codec.clone(), SpoolPlace::new(self.settings.spool.clone()));
         let received = blocking(move || {
-            let mut receiver = Receiver::thorough(limits, place);
+            let mut receiver = Receiver::new(limits, place);
             let mut file = packing::reader(packing, Cursor::new(bytes));
             match std::io::copy(&mut file, &mut receiver) {
                 Ok(_) => receiver.finish(None).map_err(Error::from),

@@ -23,7 +23,7 @@ use crate::key::Key;
 
 pub use metered::Metered;
 pub use objects::{ConfigMapStore, Reader, SecretStore, TerraformStore};
-pub use s3::{Addressing, S3Settings, S3Store, Transport, Unfit};
+pub use s3::{AccessKey, Addressing, Identity, S3Settings, S3Store, Transport, Unfit};
 pub use sql::{MIGRATIONS, SqlStore};
 
 /// What every call returns.

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use states::codec::{self, Receiver, SpoolPlace};
 use states::lock_info::LockInfo;
 use states::store::{
-    Addressing, ConfigMapStore, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, Stray, TerraformStore,
-    Transport,
+    Addressing, ConfigMapStore, Identity, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, Stray,
+    TerraformStore, Transport,
 };
 use states::{Force, ForcedUnlock, Key, Sealing, Settings, State, States, Stores, Times, Written};
 use testbed::process::scratch;
@@ -91,8 +91,7 @@ pub(crate) fn bucket(endpoint: &str, bucket: &str, prefix: &str) -> S3Settings {
         endpoint: Some(endpoint.to_owned()),
         region: testbed::Weed::REGION.to_owned(),
         addressing: Addressing::Path,
-        access_key_id: testbed::Weed::ACCESS_KEY_ID.to_owned(),
-        secret_access_key: testbed::Weed::SECRET_ACCESS_KEY.to_owned().into(),
+        identity: Identity::keys(testbed::Weed::ACCESS_KEY_ID, testbed::Weed::SECRET_ACCESS_KEY),
         authorities: None,
         transport: Transport::PlainToo,
         deadline: Duration::from_secs(30),

@@ -6,11 +6,14 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use jiff::Timestamp;
 use states::head::Head;
-use states::store::{ChunkId, Expect, S3Settings, S3Store, Store, StoreError, Transport, Unfit};
+use states::store::{ChunkId, Expect, Identity, S3Settings, S3Store, Store, StoreError, Transport, Unfit};
 use states::{Error, Key, Written};
 use testbed::certificates::Authority;
 use testbed::faults::{Fault, Proxy, Rule};
 use testbed::{Direction, Toxiproxy, Weed, eventually};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::places::{Place, bucket, info, read, small_state, unlock, weed, write};
@@ -180,7 +183,7 @@ async fn a_bucket_that_is_gone_is_not_a_state_that_is_not_there() {
     assert!(store.reachable().await.is_err());
 
     for (settings, told) in [
-        (S3Settings { secret_access_key: "wrong".to_owned().into(), ..settings.clone() }, "403"),
+        (S3Settings { identity: Identity::keys(Weed::ACCESS_KEY_ID, "wrong"), ..settings.clone() }, "403"),
         (S3Settings { prefix: "a//b".to_owned(), ..settings.clone() }, "prefix"),
         (S3Settings { transport: Transport::TlsOnly, ..settings.clone() }, "https"),
         (S3Settings { endpoint: Some("http://127.0.0.1:9".to_owned()), ..settings.clone() }, &name),
@@ -223,4 +226,62 @@ async fn a_server_that_is_killed_loses_no_acknowledged_write() {
         weed.start_again().unwrap();
         assert_eq!(read(&state).await.unwrap(), small_state(number));
     }
+}
+
+/// The answer of AWS's token service, which cannot be had here, by its documentation; what it is asked goes to `seen`.
+async fn token_service(seen: mpsc::UnboundedSender<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut request = vec![0; 16 << 10];
+            let length = socket.read(&mut request).await.unwrap_or_default();
+            let _ = seen.send(String::from_utf8_lossy(&request[..length]).into_owned());
+            let soon = Timestamp::now() + Duration::from_secs(2);
+            let body = format!(
+                "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
+                 <AccessKeyId>{}</AccessKeyId><SecretAccessKey>{}</SecretAccessKey><SessionToken></SessionToken>\
+                 <Expiration>{soon}</Expiration></Credentials></AssumeRoleWithWebIdentityResult>\
+                 </AssumeRoleWithWebIdentityResponse>",
+                Weed::ACCESS_KEY_ID,
+                Weed::SECRET_ACCESS_KEY
+            );
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nConnection: close";
+            let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let _ = socket.write_all(answer.as_bytes()).await;
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn a_role_is_assumed_again_with_the_token_of_now() {
+    let (sender, mut seen) = mpsc::unbounded_channel();
+    let sts = token_service(sender).await;
+    let token_file = testbed::process::scratch("token").unwrap().join("token");
+    std::fs::write(&token_file, "first-token").unwrap();
+    let identity = Identity::WebIdentity {
+        role: "arn:aws:iam::1:role/states".to_owned(),
+        token_file: token_file.to_str().unwrap().to_owned(),
+        session: "stateward".to_owned(),
+        sts: Some(sts),
+    };
+    let name = weed().create_bucket().unwrap();
+    let settings = S3Settings { identity, ..bucket(&weed().url(), &name, "role") };
+    let store = S3Store::connect(&settings).expect("settings");
+    let key = Key::new("team-a", "role").unwrap();
+    assert!(store.read_head(&key).await.unwrap().is_none());
+    let asked = seen.recv().await.unwrap();
+    assert!(asked.contains("AssumeRoleWithWebIdentity") && asked.contains("WebIdentityToken=first-token"), "{asked}");
+    std::fs::write(&token_file, "second-token").unwrap();
+    store.write_head(&key, &head(), &Expect::Nothing).await.expect("written as the role");
+    // Keys that end within minutes are asked for with the next request, though not many times in one moment.
+    let (store, seen) = (&store, &tokio::sync::Mutex::new(seen));
+    eventually(Duration::from_mins(1), || async move {
+        store.reachable().await.expect("a bucket");
+        seen.lock().await.try_recv().is_ok_and(|asked| asked.contains("WebIdentityToken=second-token"))
+    })
+    .await;
+    let plain = S3Store::connect(&S3Settings { transport: Transport::TlsOnly, ..settings });
+    assert!(plain.unwrap_err().to_string().contains("https"), "the token would cross the network in clear");
 }

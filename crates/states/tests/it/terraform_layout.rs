@@ -202,6 +202,28 @@ async fn a_write_decided_under_a_lock_that_was_broken_since_does_not_take_place(
 }
 
 #[tokio::test]
+async fn a_write_under_a_lock_that_the_stock_client_broke_is_not_acknowledged() {
+    let rig = Rig::new().await;
+    let state = rig.place.state("app");
+    let (store, key) = (&rig.place.store, rig.place.key("app"));
+    state.lock(&info("old"), "ann").await.unwrap();
+    write(&state, &small_state(1), Some("old"), "ann").await.unwrap();
+    for holder in [None, Some("new")] {
+        rig.set_holder("lock-tfstate-default-app", Some("old")).await;
+        let decided = store.read_head(&key).await.unwrap().unwrap();
+        rig.set_holder("lock-tfstate-default-app", holder).await;
+        let mut late = decided.head;
+        late.operations.push(uuid::Uuid::new_v4());
+        let expected = states::store::Expect::Revision(decided.revision);
+        let swapped = store.write_head(&key, &late, &expected).await;
+        assert!(matches!(swapped, Err(StoreError::Conflict)), "{holder:?}: {swapped:?}");
+        let refused = write(&state, &small_state(2), Some("old"), "ann").await;
+        assert!(matches!(refused, Err(Error::Locked { .. })), "{holder:?}: {refused:?}");
+        assert_eq!(rig.stock_read("tfstate-default-app").await.unwrap(), small_state(1), "{holder:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_lock_and_writes_at_the_same_time_lose_neither() {
     let rig = Rig::new().await;
     let state = rig.place.state("app");

@@ -25,6 +25,7 @@ impl GenerateDocs {
             ("cli.md", cli_page()),
             ("configuration.md", reference::page()),
             ("openapi.json", states::http::manage::openapi::document()),
+            ("explorer-openapi.json", explorer::http::openapi::document()),
         ];
         for (name, page) in pages {
             let path = self.directory.join(name);

@@ -5,11 +5,13 @@
 //! carries its exit code and a hint.
 
 mod audit;
+mod cluster;
 mod completion;
 mod config;
 mod configmap_backend;
 mod database;
 mod docs;
+mod explore;
 pub mod failure;
 mod key;
 mod key_flags;
@@ -40,6 +42,8 @@ enum Command {
     Serve(serve::Serve),
     ConfigmapBackend(Box<configmap_backend::ConfigmapBackend>),
     State(Box<state::State>),
+    Explore(Box<explore::Explore>),
+    Cluster(Box<cluster::Cluster>),
     Token(Box<token::Token>),
     Rescue(rescue::Rescue),
     Key(key::Key),
@@ -56,9 +60,12 @@ enum Command {
 /// Runs one command to its end.
 pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
     match cli.command {
-        Command::Serve(command) => command.run(environment).await,
-        Command::ConfigmapBackend(command) => command.run(environment).await,
+        // A server is a large future: on the heap, so that the small commands do not carry it.
+        Command::Serve(command) => Box::pin(command.run(environment)).await,
+        Command::ConfigmapBackend(command) => Box::pin(command.run(environment)).await,
         Command::State(command) => command.run(environment).await,
+        Command::Explore(command) => command.run(environment).await,
+        Command::Cluster(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,
         Command::Rescue(command) => command.run(environment).await,
         Command::Key(command) => command.run(),

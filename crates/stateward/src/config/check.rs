@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::settings::{InCluster, Settings};
-use super::{Problem, Secret, named_keys};
+use super::settings::{InCluster, S3Identity, Settings};
+use super::{Problem, Secret, explored, named_keys};
 
 /// Everything in the settings that cannot be meant together. Each rule is a line: when, which key, fault, cure.
 pub fn contradictions(settings: &Settings) -> Vec<Problem> {
@@ -127,10 +127,16 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "set s3.bucket",
         ),
         (
-            s3.bucket.is_some() && s3.access_key_id.is_none(),
+            s3.bucket.is_some() && s3.access_key_id.is_none() && s3.identity == S3Identity::Keys,
             "s3.bucket",
             "has no access key",
-            "set s3.access_key_id, and s3.secret_access_key or s3.secret_access_key_file",
+            "set s3.access_key_id, and s3.secret_access_key or s3.secret_access_key_file; or s3.identity: aws",
+        ),
+        (
+            s3.access_key_id.is_some() && s3.identity == S3Identity::Aws,
+            "s3.identity",
+            "is aws while s3.access_key_id is given",
+            "leave one of them out",
         ),
         (
             s3.bucket.is_some() && s3.access_key_id.is_some() && no_secret,
@@ -153,7 +159,7 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
     ];
     let broken = rules.iter().filter(|(broken, ..)| *broken);
     let broken = broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure));
-    broken.chain(named_keys::problems(settings)).collect()
+    broken.chain(named_keys::problems(settings)).chain(explored::problems(settings)).collect()
 }
 
 /// Files that the settings name and that cannot be opened here. A warning only: the check may run on another machine.

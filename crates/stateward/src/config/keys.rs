@@ -95,6 +95,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("keys", "Named keys, which seal what is kept"),
     ("states", "Terraform and OpenTofu states"),
     ("s3", "The bucket behind the store s3"),
+    ("explorer", "Objects of many clusters, for those who may see them"),
 ];
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, help: &'static str, more: &'static str) -> Key {
@@ -201,12 +202,28 @@ pub const KEYS: &[Key] = &[
     key("s3.endpoint", Kind::Text, Unset, "Address of the S3 server, such as https://minio.example:9000", "Unset is AWS, in s3.region."),
     key("s3.region", Kind::Text, Text("us-east-1"), "Region of the bucket", ""),
     key("s3.path_style", Kind::Switch, Text("true"), "Whether the bucket is in the path of an address, not in its host name", ""),
+    key("s3.identity", Kind::Choice(&["keys", "aws"]), Text("keys"), "Where the keys for the bucket come from", "keys are those of s3.access_key_id. aws takes what AWS's own tools would, and renews it: the variables AWS_ACCESS_KEY_ID and so on, the role of AWS_ROLE_ARN with the token in AWS_WEB_IDENTITY_TOKEN_FILE, a profile, the agent of a container, at last the machine."),
     key("s3.access_key_id", Kind::Text, Unset, "Name of the access key", ""),
     key("s3.secret_access_key", Kind::Secret, Unset, "The access key", "Give it in the environment or in the file, not as a flag: flags show in the list of processes."),
-    key("s3.secret_access_key_file", Kind::Path, Unset, "File that holds the access key, in place of s3.secret_access_key", "Read at the start."),
+    key("s3.secret_access_key_file", Kind::Path, Unset, "File that holds the access key, in place of s3.secret_access_key", "Read again every minute."),
     key("s3.ca_file", Kind::Path, Unset, "CA of the S3 server, PEM", "Unset trusts what the operating system trusts."),
     key("s3.allow_http", Kind::Switch, Text("false"), "Whether s3.endpoint may be an http:// address", "States then cross the network in clear."),
     key("s3.deadline", Kind::Period, Text("10s"), "How long one request to the bucket may take", "One with a chunk of a large state may take six times as long."),
+
+    key("explorer.enabled", Kind::Switch, Text("true"), "Whether objects are collected and can be searched", "Beside a cluster this needs get, list and watch on the kinds, on namespaces and on RBAC; what is not granted is reported, and nothing is shown of a cluster whose RBAC cannot be read."),
+    key("explorer.cluster_name", Kind::Text, Text("local"), "What the cluster is called that the server belongs to", ""),
+    key("explorer.authorizer", Kind::Choice(&["rbac", "review"]), Text("rbac"), "What decides in that cluster who sees what", "rbac is compiled here and right where RBAC alone decides. review asks SubjectAccessReviews, for clusters with other authorizers beside it; it shows no row that is granted by its name alone."),
+    key("explorer.kinds", Kind::List, Unset, "Kinds that are collected, in place of the usual ones", "Each as group/version/Kind, version/Kind for the core group, or Kind.group. Empty is Flux, Terraform, external secrets, GitOps sets and templates, and Events about them. A kind that a cluster does not have is waited for."),
+    key("explorer.row_verbs", Kind::List, Text("list,get"), "Verbs of which any shows a row", "list, get or both. The body of an object always needs get."),
+    key("explorer.rbac_max_age", Kind::Period, Text("60s"), "For how long RBAC counts when nothing more is heard of it", "After that nothing is shown of the cluster until it is heard of again."),
+    key("explorer.retention", Kind::List, Unset, "How long objects that are gone are still shown, by kind", "Each as KIND=TIME or KIND.GROUP=TIME; Event=24h unless it says otherwise, all other kinds not at all."),
+    key("explorer.clean_every", Kind::Period, Text("1m"), "How often objects are removed that have been shown long enough", ""),
+    key("explorer.page_rows", Kind::Count, Text("1000"), "Rows that one answer has at most", ""),
+    key("explorer.words", Kind::Count, Text("4000000"), "Different words of bodies that can be searched for", "Rows with more than there is room for are known to be incomplete."),
+    key("explorer.changes", Kind::Count, Text("10000"), "Changes that are remembered for those who follow", "Who is further behind is told to read all again."),
+    key("explorer.followers", Kind::Count, Text("256"), "Clients that follow changes at the same time", "More are refused with 429."),
+    key("explorer.token_users", Kind::List, Unset, "Who static tokens are in the cluster that the server belongs to", "Each as TOKEN-USER=USER or TOKEN-USER=USER:GROUP:GROUP. A static token that is not listed sees nothing there. For other clusters it is said when they are added."),
+    key("explorer.encryption_key", Kind::Text, Unset, "Name of the key that seals the credentials of added clusters", "One of keys.files, keys.secrets or keys.transit. Unset makes a key file in the data directory."),
 ];
 
 #[cfg(test)]

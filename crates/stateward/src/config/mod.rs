@@ -9,11 +9,13 @@
 
 pub mod check;
 pub mod environment;
+pub mod explored;
 mod file;
 pub mod keys;
 pub mod kind;
 pub mod named_keys;
 mod problem;
+pub mod profile;
 pub mod reference;
 mod resolve;
 mod secret;
@@ -27,4 +29,4 @@ pub use environment::Environment;
 pub use problem::{Invalid, Problem};
 pub use resolve::{DEFAULT_FILE, Entry, Given, resolve};
 pub use secret::Secret;
-pub use settings::{S3, Settings};
+pub use settings::{S3, S3Identity, Settings};

@@ -80,13 +80,15 @@ pub fn problems(settings: &Settings) -> Vec<Problem> {
             Ok(NamedKey { name, .. }) => _ = names.insert(name),
         }
     }
-    if let Some(name) = settings.states.encryption_key.as_ref().filter(|name| !names.contains(*name)) {
-        let fault = format!("'{name}' is not one of the keys");
-        problems.push(Problem::new(
-            "states.encryption_key",
-            fault,
-            "name a key of keys.files, keys.secrets or keys.transit",
-        ));
+    let users = [
+        ("states.encryption_key", &settings.states.encryption_key),
+        ("explorer.encryption_key", &settings.explorer.encryption_key),
+    ];
+    for (setting, name) in users {
+        if let Some(name) = name.as_ref().filter(|name| !names.contains(*name)) {
+            let fault = format!("'{name}' is not one of the keys");
+            problems.push(Problem::new(setting, fault, "name a key of keys.files, keys.secrets or keys.transit"));
+        }
     }
     problems.extend(vault(keys));
     problems

@@ -28,6 +28,7 @@ pub struct Settings {
     pub keys: Keys,
     pub states: States,
     pub s3: S3,
+    pub explorer: Explorer,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -208,12 +209,48 @@ pub struct S3 {
     pub endpoint: Option<String>,
     pub region: String,
     pub path_style: bool,
+    pub identity: S3Identity,
     pub access_key_id: Option<String>,
     pub secret_access_key: Option<Secret>,
     pub secret_access_key_file: Option<PathBuf>,
     pub ca_file: Option<PathBuf>,
     pub allow_http: bool,
     pub deadline: Duration,
+}
+
+/// Whose keys count at the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum S3Identity {
+    Keys,
+    Aws,
+}
+
+/// What the lists say is read by [`crate::serve::explorer`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explorer {
+    pub enabled: bool,
+    pub cluster_name: String,
+    pub authorizer: Authorizer,
+    pub kinds: Vec<String>,
+    pub row_verbs: Vec<String>,
+    pub rbac_max_age: Duration,
+    pub retention: Vec<String>,
+    pub clean_every: Duration,
+    pub page_rows: usize,
+    pub words: usize,
+    pub changes: usize,
+    pub followers: usize,
+    pub token_users: Vec<String>,
+    pub encryption_key: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Authorizer {
+    Rbac,
+    Review,
 }
 
 #[cfg(test)]

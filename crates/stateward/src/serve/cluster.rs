@@ -17,6 +17,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: kube::Client,
+    config: kube::Config,
     namespace: String,
     deadline: Duration,
 }
@@ -49,12 +50,22 @@ impl Cluster {
         // deadline and its own, short, policy instead.
         config.default_retry = false;
         let namespace = settings.cluster.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = kube::Client::try_from(config).context("failed to make a client for the cluster")?;
-        Ok(Cluster { client, namespace, deadline: settings.access.review_deadline })
+        let client = kube::Client::try_from(config.clone()).context("failed to make a client for the cluster")?;
+        Ok(Cluster { client, config, namespace, deadline: settings.access.review_deadline })
     }
 
     pub(crate) fn client(&self) -> kube::Client {
         self.client.clone()
+    }
+
+    /// How it is reached, with credentials: for those who take the address and drop the rest.
+    pub(crate) fn config(&self) -> kube::Config {
+        self.config.clone()
+    }
+
+    /// The namespace that is ours.
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     pub(crate) async fn reachable(self) -> Result<(), String> {

@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use states::head::Packing;
 use states::http::compat::{AllowedPath, Compat};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use super::authorities::AuthoritySource;
 use super::cluster::Cluster;
@@ -121,7 +122,7 @@ pub(crate) async fn run(backend: Backend, environment: &Environment) -> Result<(
         grace: settings.shutdown_grace,
     };
     say(&format!("States in ConfigMaps are at https://{}/", socket.local_addr()?));
-    serve(vec![Listener { socket, tls: Some(config), routes, limits }]).await?;
+    serve(vec![Listener { socket, tls: Some(config), routes, limits }], watch::Sender::new(false)).await?;
     tasks.shutdown().await;
     audit.close().await;
     db.close().await;

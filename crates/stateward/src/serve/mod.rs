@@ -4,9 +4,11 @@
 //! order in which each part needs only earlier ones, then serves until it is told to stop.
 
 mod authorities;
+mod aws;
 pub(crate) mod cluster;
 pub(crate) mod configmap_backend;
 pub(crate) mod data_dir;
+mod explorer;
 mod first_token;
 mod keys;
 pub(crate) mod layers;
@@ -69,12 +71,20 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
     }
 
-    let s3 = s3::open(&settings.s3, &ready).await?;
+    let s3 = s3::open(&settings.s3, environment, &ready).await?;
     let keyring = keys::open(&settings, cluster.as_ref()).await?;
     let counters = metrics.register(::states::metrics::Metrics::register);
-    let states = states::open(&settings, &db, cluster.as_ref(), s3, keyring, counters)?;
+    let states = states::open(&settings, &db, cluster.as_ref(), s3, keyring.clone(), counters)?;
     tasks.spawn(states::sweep(states.clone(), settings.states.sweep_every));
     tasks.spawn(states::keep_up(states.clone()));
+
+    let stop = watch::Sender::new(false);
+    let explorer = if settings.explorer.enabled {
+        // On the heap: what serves is large enough without it.
+        Some(Box::pin(explorer::open(&settings, &db, cluster.as_ref(), keyring, &metrics)).await?)
+    } else {
+        None
+    };
 
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
@@ -85,7 +95,15 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     }
 
     let door = Door::new(gate, audit.clone());
-    let app = App { tokens: cluster.is_none().then_some(tokens), ready, metrics: metrics.clone(), states };
+    let app = App {
+        tokens: cluster.is_none().then_some(tokens),
+        ready,
+        metrics: metrics.clone(),
+        states,
+        explorer: explorer
+            .as_ref()
+            .map(|explorer| explorer::http(explorer, &settings, cluster.as_ref(), stop.subscribe())),
+    };
     let around = |hosts| Around {
         door: door.clone(),
         metrics: metrics.clone(),
@@ -131,17 +149,19 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         listeners.push(Listener { socket, tls: None, routes, limits });
     }
 
-    serve(listeners).await?;
+    serve(listeners, stop).await?;
     tasks.shutdown().await;
+    if let Some(explorer) = explorer {
+        explorer.close().await;
+    }
     audit.close().await;
     db.close().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-async fn serve(listeners: Vec<Listener>) -> Result<()> {
-    let (stop, stopped) = watch::channel(false);
-    let running = listeners.into_iter().map(|listener| tokio::spawn(listener.run(stopped.clone())));
+async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<()> {
+    let running = listeners.into_iter().map(|listener| tokio::spawn(listener.run(stop.subscribe())));
     let running = futures::future::join_all(running.collect::<Vec<_>>());
     let mut signals = stop_signal()?;
     signals.await;
@@ -198,7 +218,9 @@ pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
 async fn open_database(settings: &Settings) -> Result<Db> {
     let db = Db::open(database_config(settings)?).await.context("failed to open the database")?;
     db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
-    db.migrate(&[::states::MIGRATIONS]).await.context("failed to migrate the database")?;
+    db.migrate(&[::states::MIGRATIONS, ::explorer::service::MIGRATIONS])
+        .await
+        .context("failed to migrate the database")?;
     Ok(db)
 }
 

@@ -77,6 +77,27 @@ async fn every_change_to_any_line_is_found() {
 }
 
 #[tokio::test]
+async fn the_last_answered_change_is_missed_also_after_a_kill_in_the_same_moment() {
+    for changes in [1, 20] {
+        let mut server = Start::new().serve();
+        let token = server.first_token();
+        for _ in 0..changes {
+            assert_eq!(status(server.request("POST", "/probe/a/b").bearer_auth(&token)).await, 200);
+        }
+        server.process.kill();
+        let (code, text) = verify(&server.data);
+        assert_eq!(code, 0, "a kill is no tampering: {text}");
+        let file = server.data.join("audit/audit.log");
+        let whole = fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        let act = lines.iter().rposition(|line| line.contains("\"kind\":\"act\"")).expect("a line of the last change");
+        fs::write(&file, lines[..act].join("\n") + "\n").unwrap();
+        let (code, text) = verify(&server.data);
+        assert_eq!(code, 7, "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_log_that_was_taken_away_whole_is_missed() {
     for with_key in [false, true] {
         let server = history().await;

@@ -57,7 +57,7 @@ pub(crate) struct Rig {
     pub(crate) url: String,
     pub(crate) token: String,
     pub(crate) namespace: String,
-    maps: Api<ConfigMap>,
+    pub(crate) maps: Api<ConfigMap>,
 }
 
 impl Rig {

@@ -17,6 +17,7 @@ mod configmap_backend;
 mod configmap_backend_tls;
 mod encryption;
 mod exchange;
+mod explorer;
 mod history;
 mod key;
 mod limits;

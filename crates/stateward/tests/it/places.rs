@@ -13,7 +13,8 @@ use states::Key;
 use states::codec;
 use states::head::Head;
 use states::store::{
-    Addressing, ConfigMapStore, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, TerraformStore, Transport,
+    Addressing, ConfigMapStore, Identity, Reader, S3Settings, S3Store, SecretStore, SqlStore, Store, TerraformStore,
+    Transport,
 };
 use testbed::process::{free_port, scratch};
 use testbed::{AUDIENCE, Cluster, Postgres, Scope, Weed, rule, subject};
@@ -213,8 +214,7 @@ fn bucket(name: &str) -> S3Settings {
         endpoint: Some(Weed::shared().expect("weed").url()),
         region: Weed::REGION.to_owned(),
         addressing: Addressing::Path,
-        access_key_id: Weed::ACCESS_KEY_ID.to_owned(),
-        secret_access_key: Weed::SECRET_ACCESS_KEY.to_owned().into(),
+        identity: Identity::keys(Weed::ACCESS_KEY_ID, Weed::SECRET_ACCESS_KEY),
         authorities: None,
         transport: Transport::PlainToo,
         deadline: Duration::from_secs(30),

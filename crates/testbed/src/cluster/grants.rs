@@ -81,6 +81,14 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 impl Cluster {
     /// Makes a role with these rules, binds it, and returns when it counts.
     pub async fn grant(&self, scope: Scope<'_>, subjects: &[Subject], rules: &[PolicyRule]) -> Grant {
+        let grant = self.bind_rules(scope, subjects, rules).await;
+        self.wait_until_allowed(scope, subjects, rules).await;
+        grant
+    }
+
+    /// Makes a role with these rules and binds it, and does not wait until it counts: for rules that name objects, of which
+    /// [`Cluster::grant`] would ask in vain.
+    pub async fn bind_rules(&self, scope: Scope<'_>, subjects: &[Subject], rules: &[PolicyRule]) -> Grant {
         let name = unique("grant");
         let metadata = named(&name);
         let create = PostParams::default();
@@ -98,9 +106,7 @@ impl Cluster {
                 role::cluster(&name)
             }
         };
-        let grant = self.bind(scope, role, subjects).await;
-        self.wait_until_allowed(scope, subjects, rules).await;
-        grant
+        self.bind(scope, role, subjects).await
     }
 
     /// Binds a role that exists, and does not wait until it counts.

@@ -37,6 +37,13 @@ impl Cluster {
         self.apply(&yaml).await
     }
 
+    /// Applies the kinds of Flux: sources, HelmReleases and Kustomizations. None of its controllers runs.
+    pub async fn apply_flux_definitions(&self) {
+        for module in ["source-controller", "helm-controller", "kustomize-controller"] {
+            self.apply_file(crate::peers::definitions(module).expect("the definitions of Flux")).await;
+        }
+    }
+
     /// Runs the pinned kubectl as the administrator.
     pub async fn kubectl<I: IntoIterator<Item: AsRef<OsStr>>>(&self, arguments: I) -> Output {
         self.run_kubectl(&self.admin_kubeconfig(), arguments).await

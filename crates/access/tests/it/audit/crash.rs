@@ -72,8 +72,14 @@ fn acknowledged(log: &str) -> BTreeMap<u64, String> {
     whole.lines().filter_map(line).collect()
 }
 
-/// Nothing is called tampering, and everything acknowledged is there or expired by a checkpoint.
+/// Nothing is called tampering, everything acknowledged is there or expired by a checkpoint, and of acts the database knows.
 async fn nothing_is_lost(place: &Place, acknowledged: &BTreeMap<u64, String>, when: &str) {
+    let is_act = |(_, name): &(&u64, &String)| !name.starts_with('i');
+    let (last, head) = (acknowledged.iter().rfind(is_act), place.head().await);
+    if let Some((last, _)) = last {
+        let known = head.expect("the log has a head").n;
+        assert!(known >= *last, "{when}: line {last} was acknowledged, the database knows {known}");
+    }
     let before = place.verify().await;
     assert!(!before.tampered(), "{when}, before the next start: {}", told(&before));
     place.open().await.close().await;
@@ -94,9 +100,11 @@ async fn nothing_is_lost(place: &Place, acknowledged: &BTreeMap<u64, String>, wh
 /// What must have gone before a step can be reached, and how many hits pass first.
 fn scenario(step: Step) -> (Option<Step>, u32) {
     match step {
-        Step::MidWrite | Step::AfterWriteBeforeSync | Step::AfterSyncBeforeAck => (None, 20),
-        // These come ten times a second at most.
-        Step::AfterSyncBeforeHead | Step::AfterHead => (None, 5),
+        Step::MidWrite
+        | Step::AfterWriteBeforeSync
+        | Step::AfterSyncBeforeAck
+        | Step::AfterSyncBeforeHead
+        | Step::AfterHead => (None, 20),
         Step::RotateBeforeRename | Step::RotateAfterRename => (None, 1),
         Step::ExpireBeforeDelete => (None, 2),
         Step::CreateBeforeKey => (None, 0),

@@ -2,6 +2,7 @@
 
 use ::http::Uri;
 use ::http::request::Parts;
+use access::http::api::{Input, names};
 use access::http::{Caller, Parameters, Problem};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path};
@@ -10,7 +11,7 @@ use serde::Deserialize;
 
 use super::super::action;
 use super::super::problem::bad_key;
-use super::input::{Input, STORE, names};
+use super::input::STORE;
 use crate::engine::{State, States};
 use crate::key::Key;
 

@@ -1,17 +1,17 @@
 //! What is in a state: what changed, its resources, its outputs. Values of attributes are never shown.
 
 use access::http::Problem;
+use access::http::api::{self, Answer, Input, Operation, answer};
 use axum::response::Response;
 use axum::routing::get;
 use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
 use super::super::{action, outputs_allowed};
-use super::answer;
 use super::answers::{DiffAnswer, Items, OutputAnswer, Page, ResourceAnswer};
 use super::asked::Asked;
-use super::input::{CONTINUE, Input, LIMIT, bad_continue, limit};
-use super::operation::{Answer, Operation, Route};
+use super::input::{CONTINUE, LIMIT, bad_continue, limit};
+use super::operation::Route;
 use crate::codec;
 use crate::engine::{Differences, ResourcePage, ResourceQuery};
 
@@ -26,7 +26,7 @@ const RESOURCES: &[Input] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    Route(
+    api::Route(
         || get(diff),
         Operation::new(
             "GET",
@@ -40,7 +40,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(Answer::Json(SchemaGenerator::subschema_for::<DiffAnswer>))
         .fails(&[404, 409]),
     ),
-    Route(
+    api::Route(
         || get(resources),
         Operation::new("GET", "/api/states/{namespace}/{name}/resources", "listResources", "The resources of a state")
             .needs("get")
@@ -48,7 +48,7 @@ pub(super) const ROUTES: &[Route] = &[
             .answers(Answer::Json(SchemaGenerator::subschema_for::<Page<ResourceAnswer>>))
             .fails(&[404, 409]),
     ),
-    Route(
+    api::Route(
         || get(outputs),
         Operation::new(
             "GET",

@@ -1,44 +1,10 @@
-//! What requests carry beside their path: parameters and fields as one list, by which they are read and documented.
+//! What requests about states carry beside their path, and how it is read.
 
-use ::http::{StatusCode, Uri};
-use access::http::{Fields, Parameters, Problem};
-use axum::extract::Request;
+use ::http::StatusCode;
+use access::http::api::Input;
+use access::http::{Parameters, Problem};
 
 use crate::key::{BadKey, Key};
-
-/// A query parameter or a field of a JSON body.
-#[derive(Clone, Copy)]
-pub(super) struct Input {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
-    pub(super) about: &'static str,
-    pub(super) needed: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Number,
-    Flag,
-}
-
-impl Input {
-    pub(super) const fn text(name: &'static str, about: &'static str) -> Input {
-        Input { name, kind: Kind::Text, about, needed: false }
-    }
-
-    pub(super) const fn number(name: &'static str, about: &'static str) -> Input {
-        Input { name, kind: Kind::Number, about, needed: false }
-    }
-
-    pub(super) const fn flag(name: &'static str, about: &'static str) -> Input {
-        Input { name, kind: Kind::Flag, about, needed: false }
-    }
-
-    pub(super) const fn needed(self) -> Input {
-        Input { needed: true, ..self }
-    }
-}
 
 /// Every path of one state takes this one too.
 pub(super) const STORE: Input =
@@ -51,16 +17,6 @@ pub(super) const NAMESPACE: Input = Input::text("namespace", "Only this namespac
 
 const USUAL_LIMIT: usize = 100;
 const HIGHEST_LIMIT: usize = 1000;
-
-/// The query of a path that is not about one state.
-pub(super) fn query(uri: &Uri, inputs: &[Input]) -> Result<Parameters, Problem> {
-    Parameters::read(uri, &names(inputs))
-}
-
-/// The body of a request that takes a JSON object.
-pub(super) async fn fields(request: Request, inputs: &[Input]) -> Result<Fields, Problem> {
-    Fields::read(request, &names(inputs)).await
-}
 
 pub(super) fn limit(query: &mut Parameters) -> Result<usize, Problem> {
     let Some(limit) = query.whole_number(LIMIT.name)? else { return Ok(USUAL_LIMIT) };
@@ -99,8 +55,4 @@ pub(super) fn printable(field: &'static str, text: &str, longest: usize) -> Resu
         return Err(Problem::bad_request(message, "send one line of text"));
     }
     Ok(())
-}
-
-pub(super) fn names(inputs: &[Input]) -> Vec<&'static str> {
-    inputs.iter().map(|input| input.name).collect()
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::http::{StatusCode, Uri};
 use access::Action;
+use access::http::api::{self, Answer, Input, Operation, answer, query};
 use access::http::{Caller, Problem};
 use axum::extract::State as Shared;
 use axum::response::Response;
@@ -14,10 +15,9 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use schemars::SchemaGenerator;
 
 use super::super::problem::{bad_key, problem};
-use super::answer;
 use super::answers::{Items, LockAnswer, Page, StateAnswer};
-use super::input::{CONTINUE, Input, LIMIT, NAMESPACE, bad_continue, limit, namespace, query};
-use super::operation::{Answer, Operation, Route};
+use super::input::{CONTINUE, LIMIT, NAMESPACE, bad_continue, limit, namespace};
+use super::operation::Route;
 use crate::engine::{State, States, each_head};
 use crate::key::Key;
 use crate::store::Resource;
@@ -32,7 +32,7 @@ const LIST: &[Input] = &[
 const LOCKS: &[Input] = &[NAMESPACE];
 
 pub(super) const ROUTES: &[Route] = &[
-    Route(
+    api::Route(
         || get(states),
         Operation::new(
             "GET",
@@ -44,7 +44,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(LIST)
         .answers(Answer::Json(SchemaGenerator::subschema_for::<Page<StateAnswer>>)),
     ),
-    Route(
+    api::Route(
         || get(locks),
         Operation::new("GET", "/api/states/locks", "listLocks", "The locks of the states that the caller may list")
             .needs("list, in each namespace that is shown")

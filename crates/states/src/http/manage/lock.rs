@@ -1,6 +1,7 @@
 //! Locks taken and ended by people.
 
 use access::http::Problem;
+use access::http::api::{self, Answer, Body, Input, Operation, answer, fields};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{delete, put};
@@ -9,11 +10,10 @@ use uuid::Uuid;
 
 use super::super::problem::problem;
 use super::super::{changing, forced, unlocking};
-use super::answer;
 use super::answers::{LockAnswer, Unlocked};
 use super::asked::Asked;
-use super::input::{Input, fields, printable};
-use super::operation::{Answer, Body, Operation, Route};
+use super::input::printable;
+use super::operation::Route;
 use crate::engine;
 use crate::lock_info::{ByPerson, LockInfo};
 
@@ -32,7 +32,7 @@ const LONGEST_REASON: usize = 4096;
 const LONGEST_OPERATION: usize = 256;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route(
+    api::Route(
         || put(lock),
         Operation::new("PUT", PATH, "lockState", "Lock a state. Held by another: 423 with the holder's LockInfo")
             .needs("update; create for a new state")
@@ -40,7 +40,7 @@ pub(super) const ROUTES: &[Route] = &[
             .answers(Answer::Json(SchemaGenerator::subschema_for::<LockAnswer>))
             .fails(&[409, 423]),
     ),
-    Route(
+    api::Route(
         || delete(unlock),
         Operation::new("DELETE", PATH, "unlockState", "Let go of a lock, or break it")
             .needs("update; to break a lock of another, unlock on states")

@@ -16,10 +16,8 @@ mod protocol;
 mod state;
 mod versions;
 
-use ::http::header::CACHE_CONTROL;
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
-use serde::Serialize;
+use access::http::api;
+use axum::Router;
 
 use crate::engine::States;
 use operation::Route;
@@ -30,13 +28,5 @@ const FAMILIES: &[&[Route]] =
 
 /// All routes under `/api/states`.
 pub fn routes<S: Clone + Send + Sync + 'static>(states: &States) -> Router<S> {
-    let add = |router: Router<S>, Route(handler, operation): &Route| {
-        router.route(operation.path, handler().with_state(states.clone()))
-    };
-    FAMILIES.iter().copied().flatten().fold(Router::new(), add)
-}
-
-/// JSON that nobody keeps.
-fn answer(value: impl Serialize) -> Response {
-    ([(CACHE_CONTROL, "no-store")], Json(value)).into_response()
+    api::router(FAMILIES, states)
 }

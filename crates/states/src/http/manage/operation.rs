@@ -1,79 +1,29 @@
-//! A route and what the OpenAPI document says of it.
+//! What requests and answers of states carry that other routes do not.
 
-use axum::routing::MethodRouter;
-use schemars::{Schema, SchemaGenerator};
+use access::http::api::{self, Answer, Body, reference};
+use serde_json::{Value, json};
 
-use super::input::Input;
 use crate::engine::States;
 
 /// A handler and its description.
-pub(super) struct Route(pub(super) fn() -> MethodRouter<States>, pub(super) Operation);
+pub(super) type Route = api::Route<States>;
 
-/// What callers are told of one method of one path.
-#[derive(Clone, Copy)]
-pub(super) struct Operation {
-    pub(super) method: &'static str,
-    pub(super) path: &'static str,
-    pub(super) id: &'static str,
-    pub(super) about: &'static str,
-    /// The verb and resource that RBAC or a role must grant.
-    pub(super) permission: &'static str,
-    pub(super) query: &'static [Input],
-    pub(super) body: Body,
-    pub(super) answer: Answer,
-    /// Statuses of failures, beside those that every route has.
-    pub(super) failures: &'static [u16],
+/// A Terraform state.
+pub(super) const STATE_BODY: Body = Body::Other { schema: state_schema, needed: true };
+/// The LockInfo of a client.
+pub(super) const LOCK_INFO: Body = Body::Other { schema: || reference("LockInfo"), needed: false };
+pub(super) const STATE: Answer = Answer::Other(state_answer);
+
+fn state_answer() -> Value {
+    json!({
+        "description": "A Terraform state",
+        "content": { "application/json": { "schema": state_schema() } },
+        "headers": {
+            "Content-MD5": { "description": "The base64 of the MD5 of the body", "schema": { "type": "string" } },
+        },
+    })
 }
 
-/// What a request carries.
-#[derive(Clone, Copy)]
-pub(super) enum Body {
-    Nothing,
-    Fields(&'static [Input]),
-    /// A Terraform state.
-    State,
-    /// The LockInfo of a client.
-    LockInfo,
-}
-
-/// What a success is answered with.
-#[derive(Clone, Copy)]
-pub(super) enum Answer {
-    Json(fn(&mut SchemaGenerator) -> Schema),
-    State,
-    Document,
-    Nothing,
-}
-
-impl Operation {
-    pub(super) const fn new(
-        method: &'static str,
-        path: &'static str,
-        id: &'static str,
-        about: &'static str,
-    ) -> Operation {
-        let (permission, query, failures): (_, &[Input], &[u16]) = ("", &[], &[]);
-        let (body, answer) = (Body::Nothing, Answer::Nothing);
-        Operation { method, path, id, about, permission, query, body, answer, failures }
-    }
-
-    pub(super) const fn needs(self, permission: &'static str) -> Operation {
-        Operation { permission, ..self }
-    }
-
-    pub(super) const fn query(self, query: &'static [Input]) -> Operation {
-        Operation { query, ..self }
-    }
-
-    pub(super) const fn takes(self, body: Body) -> Operation {
-        Operation { body, ..self }
-    }
-
-    pub(super) const fn answers(self, answer: Answer) -> Operation {
-        Operation { answer, ..self }
-    }
-
-    pub(super) const fn fails(self, failures: &'static [u16]) -> Operation {
-        Operation { failures, ..self }
-    }
+fn state_schema() -> Value {
+    json!({ "type": "object", "description": "A Terraform or OpenTofu state, byte for byte" })
 }

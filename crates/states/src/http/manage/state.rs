@@ -1,6 +1,7 @@
 //! One state: what is known of it, its end, its return, and its tombstone.
 
 use access::http::Problem;
+use access::http::api::{self, Answer, Body, Input, Operation, answer, fields};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -8,11 +9,10 @@ use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
 use super::super::{action, changing};
-use super::answer;
 use super::answers::StateAnswer;
 use super::asked::Asked;
-use super::input::{ID, Input, fields, printable};
-use super::operation::{Answer, Body, Operation, Route};
+use super::input::{ID, printable};
+use super::operation::Route;
 use crate::Error;
 use crate::engine::{FoundState, State};
 
@@ -26,14 +26,14 @@ const MOVED: &[Input] = &[
 const LONGEST_PLACE: usize = 2048;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route(
+    api::Route(
         || get(show),
         Operation::new("GET", PATH, "getState", "What is known of a state without reading it")
             .needs("get")
             .answers(STATE)
             .fails(&[404]),
     ),
-    Route(
+    api::Route(
         || axum::routing::delete(remove),
         Operation::new(
             "DELETE",
@@ -46,7 +46,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(STATE)
         .fails(&[404, 409, 423]),
     ),
-    Route(
+    api::Route(
         || post(restore),
         Operation::new(
             "POST",
@@ -59,7 +59,7 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(STATE)
         .fails(&[404, 423]),
     ),
-    Route(
+    api::Route(
         || post(moved),
         Operation::new(
             "POST",

@@ -1,6 +1,7 @@
 //! The versions of a state: their list, their bytes, a new one, and the return to an old one.
 
 use access::http::Problem;
+use access::http::api::{self, Answer, Body, Input, Operation, answer, fields};
 use axum::extract::Request;
 use axum::response::Response;
 use axum::routing::{get, post, put};
@@ -8,11 +9,10 @@ use schemars::SchemaGenerator;
 
 use super::super::problem::problem;
 use super::super::{action, changing, download, receive};
-use super::answer;
 use super::answers::{Items, RolledBack, VersionAnswer, Written};
 use super::asked::Asked;
-use super::input::{ID, Input, fields};
-use super::operation::{Answer, Body, Operation, Route};
+use super::input::ID;
+use super::operation::{Route, STATE, STATE_BODY};
 use crate::engine;
 use crate::{Error, Reading};
 
@@ -23,14 +23,14 @@ const ROLLBACK: &[Input] = &[
 ];
 
 pub(super) const ROUTES: &[Route] = &[
-    Route(
+    api::Route(
         || get(versions),
         Operation::new("GET", "/api/states/{namespace}/{name}/versions", "listVersions", "All versions, the newest first")
             .needs("get")
             .answers(Answer::Json(SchemaGenerator::subschema_for::<Items<VersionAnswer>>))
             .fails(&[404]),
     ),
-    Route(
+    api::Route(
         || get(old),
         Operation::new(
             "GET",
@@ -39,26 +39,26 @@ pub(super) const ROUTES: &[Route] = &[
             "The bytes of a version, as `terraform state push` takes them",
         )
         .needs("get")
-        .answers(Answer::State)
+        .answers(STATE)
         .fails(&[404, 409]),
     ),
-    Route(
+    api::Route(
         || get(current),
         Operation::new("GET", RAW, "readState", "The bytes of the current version")
             .needs("get")
-            .answers(Answer::State)
+            .answers(STATE)
             .fails(&[404, 409]),
     ),
-    Route(
+    api::Route(
         || put(write),
         Operation::new("PUT", RAW, "writeState", "Write a version, as a POST on the state does")
             .needs("update; create for a new state")
             .query(&[ID])
-            .takes(Body::State)
+            .takes(STATE_BODY)
             .answers(Answer::Json(SchemaGenerator::subschema_for::<Written>))
             .fails(&[409, 413, 415, 423]),
     ),
-    Route(
+    api::Route(
         || post(rollback),
         Operation::new(
             "POST",

@@ -2,8 +2,8 @@
 //!
 //! The state is under `tfstate` while that fits, packed as the store was told (gzip of the exact bytes unless told
 //! otherwise); else there is a line that is no JSON, so that a program which knows nothing of chunks fails instead of
-//! finding no state. The lock is in the four annotations of the
-//! original. Our annotation holds the rest of the head, the hash of `tfstate` and the lock's ID as they were when it
+//! finding no state. So it is for a state that was moved away, whose bytes stay under another key for a restore. The lock
+//! is in the four annotations of the original. Our annotation holds the rest of the head, the hash of `tfstate` and the lock's ID as they were when it
 //! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::Reader;
 use crate::bytes_text::hex_text;
 use crate::codec::{self, Receiver, SpoolPlace};
-use crate::head::{Body, Facts, Head, Packing, Version};
+use crate::head::{Body, Facts, Head, Moved, Packing, Version};
 use crate::lock::{End, Lock, Released};
 use crate::lock_info::LockInfo;
 use crate::packing;
@@ -26,7 +26,7 @@ use crate::store::{StoreError, head_text, parse_head};
 
 /// The key of the state.
 pub(super) const FILE: &str = "tfstate";
-/// Where a deleted state is kept, so that other programs find none.
+/// Where a deleted state is kept, so that other programs find none, and one that was moved.
 pub(super) const DELETED: &str = "tfstate-deleted";
 /// Where the bytes of a sealed state are, while they fit the object.
 pub(super) const SEALED: &str = "tfstate-sealed";
@@ -102,9 +102,11 @@ pub(super) async fn lay(head: &Head, packing: Packing) -> Result<Layout, StoreEr
             }
         },
     };
-    let file_hash = file.as_deref().map(hash);
-    let key = if head.deleted.is_some() { DELETED } else { FILE };
+    let key = if is_hidden(&head) { DELETED } else { FILE };
     data.extend(file.map(|file| (key, file)));
+    if let Some(Moved { to, .. }) = &head.moved {
+        data.insert(FILE, format!("stateward: this state has moved to {to}\n").into());
+    }
     if data.values().map(Bytes::len).sum::<usize>() > super::OBJECT_BYTES {
         return Err(StoreError::TooLarge("the state does not fit one object".to_owned()));
     }
@@ -119,7 +121,7 @@ pub(super) async fn lay(head: &Head, packing: Packing) -> Result<Layout, StoreEr
         annotations.insert(format!("{PREFIX}{name}"), text);
     }
     let text = String::from_utf8(head_text(&head)?).map_err(|error| StoreError::Damaged(error.to_string()))?;
-    let ours = Ours { file: file_hash.filter(|_| key == FILE), lock: info.map(|info| info.id), head: text };
+    let ours = Ours { file: data.get(FILE).map(|file| hash(file)), lock: info.map(|info| info.id), head: text };
     let ours = serde_json::to_string(&ours).map_err(|error| StoreError::Damaged(error.to_string()))?;
     if ours.len() > ANNOTATION_BYTES {
         return Err(StoreError::TooLarge("the head does not fit the annotations of an object".to_owned()));
@@ -142,8 +144,9 @@ pub(super) async fn read(
         None => (Head::new(), None, None),
     };
     if noted_file.as_ref() == Some(&file_hash) {
+        let file = if is_hidden(&head) { deleted } else { file };
         let found = match head.current.as_mut().map(|version| &mut version.body) {
-            Some(Body::File { bytes, .. }) => Some((bytes, file.or(deleted))),
+            Some(Body::File { bytes, .. }) => Some((bytes, file)),
             Some(Body::Inline { bytes, .. }) => Some((bytes, sealed)),
             _ => None,
         };
@@ -163,6 +166,11 @@ pub(super) async fn read(
     Ok(Laid { head, mark })
 }
 
+/// Whether other programs are not to find the state.
+fn is_hidden(head: &Head) -> bool {
+    head.deleted.is_some() || head.moved.is_some()
+}
+
 /// Another program wrote the state: it is the current version now. Ours is still there only if it was in chunks.
 async fn replaced(head: &mut Head, file: Option<Bytes>, reader: &Reader) -> Result<(), StoreError> {
     if let Some(ours) = head.current.take()
@@ -170,7 +178,7 @@ async fn replaced(head: &mut Head, file: Option<Bytes>, reader: &Reader) -> Resu
     {
         head.recent.insert(0, ours);
     }
-    head.deleted = None;
+    (head.deleted, head.moved) = (None, None);
     let Some(file) = file.filter(|file| !file.is_empty()) else { return Ok(()) };
     let packing = if file.starts_with(&[0x1f, 0x8b]) { Packing::Gzip } else { Packing::Plain };
     let (bytes, reader) = (file.clone(), reader.clone());

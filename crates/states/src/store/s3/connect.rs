@@ -6,9 +6,9 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::{ClientOptions, RetryConfig};
-use zeroize::Zeroizing;
 
 use super::Unfit;
+use super::identity::Identity;
 
 /// Where the bucket is, and who we are there.
 #[derive(Clone)]
@@ -20,8 +20,7 @@ pub struct S3Settings {
     pub endpoint: Option<String>,
     pub region: String,
     pub addressing: Addressing,
-    pub access_key_id: String,
-    pub secret_access_key: Zeroizing<String>,
+    pub identity: Identity,
     /// The authorities of the server's certificate, PEM; `None` trusts what the operating system trusts.
     pub authorities: Option<Vec<u8>>,
     pub transport: Transport,
@@ -47,8 +46,13 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 pub(super) fn connect(settings: &S3Settings) -> Result<AmazonS3, Unfit> {
     let bad = |what: &str| Unfit::Settings(what.to_owned());
-    let plain = settings.endpoint.as_deref().is_some_and(|endpoint| !endpoint.starts_with("https://"));
-    if plain && settings.transport == Transport::TlsOnly {
+    let is_plain = |address: Option<&str>| address.is_some_and(|address| !address.starts_with("https://"));
+    let plain = is_plain(settings.endpoint.as_deref());
+    let sts = match &settings.identity {
+        Identity::WebIdentity { sts, .. } => sts.as_deref(),
+        _ => None,
+    };
+    if (plain || is_plain(sts)) && settings.transport == Transport::TlsOnly {
         return Err(bad("the endpoint does not begin with https://"));
     }
     // No proxy of the environment, and no redirect: a swap is sent once, to where the settings say.
@@ -69,8 +73,6 @@ pub(super) fn connect(settings: &S3Settings) -> Result<AmazonS3, Unfit> {
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(&settings.bucket)
         .with_region(&settings.region)
-        .with_access_key_id(&settings.access_key_id)
-        .with_secret_access_key(settings.secret_access_key.as_str())
         .with_virtual_hosted_style_request(virtual_hosted)
         // A swap that is sent again meets itself: what is lost is found out by reading back.
         .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
@@ -84,7 +86,7 @@ pub(super) fn connect(settings: &S3Settings) -> Result<AmazonS3, Unfit> {
         };
         builder = builder.with_endpoint(endpoint);
     }
-    builder.build().map_err(|_| bad("the endpoint, region or bucket cannot be used"))
+    settings.identity.apply(builder).build().map_err(|_| bad("the endpoint, region or bucket cannot be used"))
 }
 
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 mod call;
 mod connect;
+mod identity;
 mod layout;
 mod probe;
 
@@ -30,6 +31,7 @@ use crate::head::Head;
 use crate::key::Key;
 
 pub use connect::{Addressing, S3Settings, Transport};
+pub use identity::{AccessKey, Identity};
 use layout::Layout;
 
 /// A bucket as a store.
@@ -47,7 +49,7 @@ pub enum Unfit {
     #[error("the settings s3.* cannot be used: {0}")]
     Settings(String),
     #[error(
-        "failed to try the bucket '{bucket}': {reason}; check s3.bucket, s3.endpoint, s3.region and the keys, and that \
+        "failed to try the bucket '{bucket}': {reason}; check s3.bucket, s3.endpoint, s3.region and the keys or s3.identity, and that \
          they may read, write, list and delete"
     )]
     Unreachable { bucket: String, reason: StoreError },

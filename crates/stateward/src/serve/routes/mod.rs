@@ -28,6 +28,8 @@ pub(crate) struct App {
     pub(crate) ready: Readiness,
     pub(crate) metrics: Metrics,
     pub(crate) states: States,
+    /// None where it is switched off.
+    pub(crate) explorer: Option<explorer::http::Http>,
 }
 
 /// The main listener.
@@ -40,6 +42,10 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
         .merge(tokens::routes())
         .merge(states::http::routes(app.states.clone()))
         .merge(states::http::manage::routes(&app.states));
+    let routes = match &app.explorer {
+        Some(http) => routes.merge(explorer::http::routes(http)),
+        None => routes,
+    };
     #[cfg(feature = "testing")]
     let routes = routes.merge(probe::routes());
     finish(routes.with_state(app).layer(DefaultBodyLimit::max(body_bytes)), surroundings)

@@ -13,7 +13,8 @@ pub(super) async fn show(State(app): State<App>) -> Response {
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Stateward</title>\
          <h1>Stateward {version}</h1><p>This server is {ready}.</p>\
-         <p>Sign in with the command line: <code>stateward --help</code>.</p></html>\n"
+         <p><a href=\"/explore\">Search</a> the objects that you may see, or use the command line: \
+         <code>stateward --help</code>.</p></html>\n"
     );
     let headers = [
         (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),

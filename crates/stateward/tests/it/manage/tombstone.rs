@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::api;
 use crate::compat::{Rig, beside_cluster};
+use crate::original::Original;
 use crate::server::Start;
 use crate::states::{User, a_state, info, user};
 
@@ -70,12 +71,21 @@ async fn the_compatibility_listener_answers_409_too() {
     let body = json!({"to": TO, "lock_id": "a"}).to_string();
     full.json(200, "POST", &format!("{here}/moved?store=configmap"), &body).await;
     assert_eq!(rig.send("UNLOCK", &path, &info("a")).await.0, 200);
+    for compress in [false, true] {
+        let original = Original { maps: rig.maps.clone(), compress, minify: false };
+        let (status, found) = original.get("app").await;
+        let read = serde_json::from_slice::<Value>(&found);
+        assert!(status == 500 || read.is_err(), "other programs fail: {}", String::from_utf8_lossy(&found));
+        assert!(status == 500 || String::from_utf8_lossy(&found).contains(TO), "and can be told why");
+    }
     for (method, body) in [("GET", String::new()), ("POST", a_state(2)), ("LOCK", info("b")), ("DELETE", String::new())]
     {
         names_the_place(method, rig.send(method, &path, &body).await);
     }
     full.json(200, "POST", &format!("{here}/restore?store=configmap"), "").await;
     assert_eq!(rig.send("GET", &path, "").await, (200, a_state(1)));
+    let original = Original { maps: rig.maps.clone(), compress: true, minify: false };
+    assert_eq!(original.get("app").await, (200, a_state(1).into_bytes()), "other programs read it again");
 }
 
 #[tokio::test]

@@ -9,8 +9,9 @@
 //! A head here is two objects: the Lease says who holds the lock, and the Secret says the rest. They are kept together so:
 //! a head is read from the Secret first and from the Lease then; a lock changes hands in the Lease first, by a swap, and
 //! the Secret is swapped then, before anybody is told. So a write that was decided under the old lock finds the Secret
-//! changed. The stock client does not touch the Secret when it breaks a lock: against that, and only for the
-//! milliseconds between reading and writing, nothing can be done in this layout.
+//! changed. The stock client does not touch the Secret when it breaks a lock: so a write under a lock looks at the Lease
+//! once more before it, and again after it, and is not acknowledged if the lock is another one by then. What was written
+//! between those two looks stays until whoever broke the lock writes: two objects cannot be swapped as one.
 
 mod lease;
 mod names;
@@ -135,10 +136,21 @@ impl TerraformStore {
             };
         }
         let expected = seen.secret.map_or(Expect::Nothing, |revision| Expect::Revision(Revision(revision)));
+        let under = head.lock.as_ref().filter(|_| turn != Turn::HandedOver);
+        self.still_held(key, &names, under).await?;
         match self.put_secret(key, &names, head, &expected).await {
             Err(StoreError::Conflict) if turn == Turn::HandedOver => self.note(key, &names, head).await,
+            Ok(()) => self.still_held(key, &names, under).await,
             other => other,
         }
+    }
+
+    /// A conflict if the Lease names another lock than the one that a write was decided under.
+    async fn still_held(&self, key: &Key, names: &Names, under: Option<&Lock>) -> Result<(), StoreError> {
+        let Some(lock) = under else { return Ok(()) };
+        let lease = asked(Doing::Read, self.leases(key.namespace()).get_opt(&names.lease())).await?;
+        let held = lease::read(lease).lock.is_some_and(|held| held.id == lock.id);
+        if held { Ok(()) } else { Err(StoreError::Conflict) }
     }
 
     /// The lock changes hands, if the Lease is what was seen.

@@ -13,7 +13,6 @@ mod gunzip;
 mod http;
 mod kubernetes;
 mod places;
-mod profile;
 mod progress;
 mod s3;
 mod side;

@@ -12,12 +12,12 @@ use object_store::{
 use serde_json::Value;
 
 use super::flags::S3Flags;
-use super::profile::Profile;
 use super::side::{Doing, Locking, Side, Source, is_ours};
 use crate::cli::failure::{Exit, Failure};
 use crate::client::holder;
 use crate::client::transfer::{Pieces, patient, silent};
 use crate::config::Environment;
+use crate::config::profile::Profile;
 
 pub struct S3Side {
     store: AmazonS3,
@@ -35,7 +35,10 @@ impl S3Side {
         timeout: Duration,
     ) -> Result<S3Side, Failure> {
         let variable = |names: &[&str]| names.iter().find_map(|name| environment.non_empty(name)).map(str::to_owned);
-        let profile = Profile::read(flags.profile.as_deref(), environment)?;
+        let profile = Profile::read(flags.profile.as_deref(), environment).map_err(|error| {
+            let hint = "`aws configure list-profiles` shows them; AWS_SHARED_CREDENTIALS_FILE names another file";
+            Failure::usage(error.to_string(), hint)
+        })?;
         let from_profile = |name: &str| profile.get(name).map(str::to_owned);
         let key = Path::parse(key.trim_start_matches('/')).map_err(|_| {
             Failure::usage(

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::cli::failure::Failure;
-use crate::config::Environment;
+use super::Environment;
 
 /// The settings of one profile; `~/.aws/credentials` counts for more than `~/.aws/config`.
 #[derive(Default)]
@@ -12,7 +11,7 @@ pub struct Profile(BTreeMap<String, String>);
 
 impl Profile {
     /// The profile that was named, or the usual one, which need not be there.
-    pub fn read(flag: Option<&str>, environment: &Environment) -> Result<Profile, Failure> {
+    pub fn read(flag: Option<&str>, environment: &Environment) -> Result<Profile, NoProfile> {
         let name = flag.or_else(|| environment.non_empty("AWS_PROFILE"));
         let home = environment.non_empty("HOME").unwrap_or("/");
         let file = |variable: &str, usual: &str| {
@@ -26,10 +25,7 @@ impl Profile {
         settings.extend(section(&config, wanted));
         settings.extend(section(&credentials, wanted));
         if settings.is_empty() && name.is_some() {
-            return Err(Failure::usage(
-                format!("there is no AWS profile '{wanted}'"),
-                "`aws configure list-profiles` shows them; AWS_SHARED_CREDENTIALS_FILE names another file",
-            ));
+            return Err(NoProfile(wanted.to_owned()));
         }
         Ok(Profile(settings))
     }
@@ -38,6 +34,11 @@ impl Profile {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 }
+
+/// A profile was named that is in neither file.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no AWS profile '{0}'")]
+pub struct NoProfile(String);
 
 fn section(text: &str, wanted: &str) -> BTreeMap<String, String> {
     let (mut settings, mut inside) = (BTreeMap::new(), false);

@@ -1,0 +1,56 @@
+// Makes the page livelier: keys, and rows that change while one looks. Everything works without it.
+"use strict";
+
+const rows = () => [...document.querySelectorAll("#results a.row")];
+
+function move(step) {
+  const all = rows();
+  if (all.length === 0) return;
+  const at = all.indexOf(document.activeElement);
+  all[Math.min(Math.max(at + step, 0), all.length - 1)].focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input[type=search], input[type=password], textarea")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const help = document.getElementById("help");
+  const search = document.getElementById("q");
+  if (event.key === "/" && search) { event.preventDefault(); search.focus(); search.select(); }
+  if (event.key === "j") move(1);
+  if (event.key === "k") move(-1);
+  if (event.key === "x") {
+    const box = document.activeElement.closest("tr")?.querySelector("input[type=checkbox]");
+    if (box) box.checked = !box.checked;
+  }
+  if (event.key === "?" && help) { help.open = !help.open; if (help.open) help.querySelector("summary").focus(); }
+});
+
+// Fetches the page as it is now and puts its rows in place of the old ones. Whoever is selecting is not disturbed.
+let waiting = null;
+async function refresh() {
+  waiting = null;
+  const results = document.getElementById("results");
+  if (!results || results.querySelector("input:checked")) return;
+  const focused = document.activeElement?.getAttribute?.("href");
+  results.classList.add("refreshing");
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    if (answer.redirected) { location.reload(); return; }
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("results");
+    if (fresh) results.replaceWith(fresh);
+    if (focused) rows().find((row) => row.getAttribute("href") === focused)?.focus();
+  } catch { /* the next event tries again */ }
+  document.getElementById("results")?.classList.remove("refreshing");
+}
+
+const results = document.getElementById("results");
+if (results) {
+  const query = results.dataset.query ?? "";
+  const events = new EventSource("/explore/changes?query=" + encodeURIComponent(query));
+  const soon = () => { waiting ??= setTimeout(refresh, 300); };
+  for (const kind of ["changed", "gone", "reset"]) events.addEventListener(kind, soon);
+  events.addEventListener("end", () => { events.close(); location.reload(); });
+}

@@ -1,0 +1,107 @@
+//! A fresh hub on either database, and short ways to fill it.
+
+use std::path::PathBuf;
+
+use db::{Config, Db};
+use hub::model::{AttributeRef, TypeRef};
+use hub::{Batch, Hub, Json, MIGRATIONS, NewRecord, Settings};
+use keys::{Key, Keyring, Sharing, key_file};
+use testbed::Postgres;
+use testbed::process::scratch;
+
+/// Where a hub lives; it may be opened more than once.
+pub(crate) struct Place {
+    config: Config,
+    /// Of the embedded database.
+    pub(crate) directory: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn sqlite() -> Place {
+        let directory = scratch("hub").unwrap();
+        let config = Config::sqlite(directory.join("hub.db"));
+        Place::new(directory, config)
+    }
+
+    pub(crate) fn postgres() -> Place {
+        let server = Postgres::shared().unwrap();
+        let config = Config::postgres(server.url(&server.create_database().unwrap()));
+        Place::new(scratch("hub").unwrap(), config)
+    }
+
+    fn new(directory: PathBuf, config: Config) -> Place {
+        let key = directory.join("hub.key");
+        key_file::create(&key).unwrap();
+        Place { config, directory, key }
+    }
+
+    pub(crate) async fn db(&self) -> Db {
+        let db = Db::open(self.config.clone()).await.unwrap();
+        db.migrate(&[MIGRATIONS]).await.unwrap();
+        db
+    }
+
+    /// With nothing of the key remembered, so that what is wrapped must open.
+    pub(crate) fn keyring(&self) -> Keyring {
+        let key = Key::file(&self.key, Sharing::Private);
+        Keyring::new([("hub".to_owned(), key)], keys::Settings::default()).unwrap()
+    }
+
+    pub(crate) async fn hub(&self) -> Hub {
+        self.hub_with(settings()).await
+    }
+
+    pub(crate) async fn hub_with(&self, settings: Settings) -> Hub {
+        Hub::open(self.db().await, self.keyring(), settings).await.unwrap()
+    }
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings { namespace: "default".to_owned(), encryption_key: "hub".to_owned(), require_types: false }
+}
+
+pub(crate) fn type_ref(path: &str, revision: &str) -> TypeRef {
+    TypeRef { path: path.parse().unwrap(), revision: revision.parse().unwrap() }
+}
+
+pub(crate) fn attribute(path: &str, revision: &str) -> AttributeRef {
+    AttributeRef { path: path.parse().unwrap(), revision: revision.parse().unwrap() }
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+/// A record of `cap.type.test` with a value.
+pub(crate) fn new(value: &str) -> NewRecord {
+    NewRecord { value: Some(json(value)), ..NewRecord::new(type_ref("cap.type.test", "0.1.0")) }
+}
+
+pub(crate) async fn create(hub: &Hub, record: NewRecord) -> String {
+    let batch = Batch { records: vec![record], ..Batch::default() };
+    hub.create(batch).await.unwrap().remove(0).id
+}
+
+pub(crate) async fn value(hub: &Hub, id: &str, version: u32) -> String {
+    hub.value(id, version).await.unwrap().map_or("none".to_owned(), |value| value.text().to_owned())
+}
+
+/// Makes each `async fn(Place)` a test on both databases.
+macro_rules! on_both {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name($crate::place::Place::sqlite()).await;
+            }
+        )+}
+        mod postgres {$(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name($crate::place::Place::postgres()).await;
+            }
+        )+}
+    };
+}
+pub(crate) use on_both;

@@ -1,0 +1,103 @@
+//! Types: what they check, how they and their records are found.
+
+use hub::types::{PathPattern, Type};
+use hub::{Batch, Change, Hub, NewRecord, Reason, Settings};
+
+use crate::list::{by_type, ids};
+use crate::place::{Place, create, json, new, on_both, settings, type_ref};
+
+on_both!(
+    values_are_checked_against_a_known_type,
+    a_revision_of_a_type_never_changes,
+    types_are_found_through_the_nodes_that_they_are_attached_to,
+    types_may_be_required,
+);
+
+fn manifest(path: &str, revision: &str, refs: &str, schema: &str) -> Type {
+    let text = format!(
+        "{{ocfVersion: 0.0.1, kind: Type, revision: {revision}, metadata: {{path: {path}}}, \
+         spec: {{additionalRefs: [{refs}], value: {schema}}}}}"
+    );
+    Type::parse(&text).unwrap()
+}
+
+async fn found(hub: &Hub, pattern: &str) -> Vec<String> {
+    let types = hub.types(&PathPattern::parse(pattern).unwrap()).await.unwrap();
+    types.into_iter().map(|found| found.reference.to_string()).collect()
+}
+
+async fn values_are_checked_against_a_known_type(place: Place) {
+    let hub = place.hub().await;
+    let schema = r#"{"type": "object", "required": ["port"], "properties": {"port": {"type": "string"}}}"#;
+    hub.apply_types(vec![manifest("cap.type.test", "0.1.0", "", schema)]).await.unwrap();
+    let create_one = |value: &str| Batch {
+        records: vec![NewRecord { alias: Some("db".to_owned()), ..new(value) }],
+        ..Batch::default()
+    };
+    let id = hub.create(create_one(r#"{"port": "1"}"#)).await.unwrap().remove(0).id;
+    let error = hub.create(create_one(r#"{"port": 4711}"#)).await.unwrap_err().to_string();
+    let expected = "failed to create the TypeInstances: 1 error occurred:\n\t* Error: TypeInstance \"db\": invalid input: \
+                    value/port must be string";
+    assert_eq!(error, expected);
+    let change = Change { id: id.clone(), value: Some(json("{}")), ..Change::default() };
+    let error = hub.update(vec![change]).await.unwrap_err().to_string();
+    let expected = format!(
+        "failed to update TypeInstances: 1 error occurred:\n\t* Error: TypeInstance \"{id}\": invalid input: value must have \
+         required property 'port'"
+    );
+    assert_eq!(error, expected);
+    assert_eq!(hub.find(&id).await.unwrap().unwrap().latest, 1);
+    let other_revision = NewRecord { value: Some(json("7")), ..NewRecord::new(type_ref("cap.type.test", "0.2.0")) };
+    create(&hub, other_revision).await;
+}
+
+async fn a_revision_of_a_type_never_changes(place: Place) {
+    let hub = place.hub().await;
+    let first = manifest("cap.type.a", "0.1.0", "", r#"{"type": "string"}"#);
+    hub.apply_types(vec![first.clone()]).await.unwrap();
+    hub.apply_types(vec![first]).await.unwrap();
+    let both = vec![manifest("cap.type.b", "0.1.0", "", "{}"), manifest("cap.type.a", "0.1.0", "", "{}")];
+    let hub::Error::Refused { reason, message } = hub.apply_types(both).await.unwrap_err() else {
+        panic!("another error")
+    };
+    assert!(reason == Reason::Conflict && message.contains("cap.type.a:0.1.0 is there already"), "{message}");
+    assert_eq!(found(&hub, "*").await, ["cap.type.a:0.1.0"], "all or none");
+    let error =
+        hub.apply_types(vec![manifest("cap.type.c", "0.1.0", "cap.type.a", "{}")]).await.unwrap_err().to_string();
+    assert_eq!(error, "\"cap.type.a\" cannot be used as parent node as it resolves to concrete Type");
+}
+
+async fn types_are_found_through_the_nodes_that_they_are_attached_to(place: Place) {
+    let hub = place.hub().await;
+    let types = vec![
+        manifest("cap.type.helm.storage", "0.10.0", "", "{}"),
+        manifest("cap.type.helm.storage", "0.9.0", "cap.core.hub.storage", "{}"),
+        manifest("cap.type.vault.storage", "0.1.0", "cap.core.type.hub.storage", "{}"),
+        manifest("cap.type.other", "0.1.0", "cap.core.type.platform", "{}"),
+    ];
+    hub.apply_types(types).await.unwrap();
+    let storage = ["cap.type.helm.storage:0.9.0", "cap.type.helm.storage:0.10.0", "cap.type.vault.storage:0.1.0"];
+    for pattern in ["cap.core.hub.storage.*", "cap.core.type.hub.storage.*", "cap.core.type.hub.storage"] {
+        assert_eq!(found(&hub, pattern).await, storage, "{pattern}");
+    }
+    assert_eq!(found(&hub, "cap.type.(other|none)").await, ["cap.type.other:0.1.0"]);
+    assert_eq!(found(&hub, "*").await.len(), 4);
+    // Another revision than the attached one suffices.
+    let helm = create(&hub, NewRecord::new(type_ref("cap.type.helm.storage", "0.1.0"))).await;
+    create(&hub, NewRecord::new(type_ref("cap.type.other", "0.1.0"))).await;
+    let built_in = hub::model::BUILT_IN.to_owned();
+    assert_eq!(ids(&hub, by_type("cap.core.hub.storage.*", None)).await, [built_in, helm]);
+    for (path, is_storage) in [("cap.type.helm.storage", true), ("cap.type.other", false), ("cap.type.unknown", false)]
+    {
+        assert_eq!(hub.is_storage(&type_ref(path, "0.1.0")).await.unwrap(), is_storage, "{path}");
+    }
+}
+
+async fn types_may_be_required(place: Place) {
+    let hub = place.hub_with(Settings { require_types: true, ..settings() }).await;
+    let batch = || Batch { records: vec![new("1")], ..Batch::default() };
+    let error = hub.create(batch()).await.unwrap_err().to_string();
+    assert!(error.contains("the Type cap.type.test:0.1.0 is not known here"), "{error}");
+    hub.apply_types(vec![manifest("cap.type.test", "0.1.0", "", "{}")]).await.unwrap();
+    hub.create(batch()).await.unwrap();
+}
