@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
-use testbed::{Cluster, Scope, eventually, rule, subject};
+use testbed::{Cluster, Scope, eventually, rule, scale, subject};
 
 use super::maps::Maps;
 use super::world::{HOME, LIMIT, Place, found, local, master, reader, somebody, synced};
@@ -54,15 +54,17 @@ async fn a_deleted_object_is_kept_for_as_long_as_its_kind_says_and_the_cleaners_
     let cluster = Cluster::shared().await;
     let maps = Maps::new(cluster, HOME, "retention").await;
     maps.create("kept").await;
-    let (place, ten) = (Place::new(), Some(Duration::from_secs(10)));
-    let explorer = open(&place, cluster, ten).await;
+    // Longer where other suites run beside this one: a restart must fit in.
+    let seconds = scale().of(40, 10);
+    let (place, kept) = (Place::new(), Some(Duration::from_secs(seconds)));
+    let explorer = open(&place, cluster, kept).await;
     eventually(LIMIT, || async { row(&explorer, &maps, "kept").await.is_some() }).await;
     maps.delete("kept").await;
     let gone = eventually(LIMIT, || async { row(&explorer, &maps, "kept").await.and_then(|row| row.deleted_at) }).await;
     assert_eq!(explorer.clean().await.unwrap(), 0, "it is not time yet");
     // A restart changes nothing about it.
     explorer.close().await;
-    let explorer = open(&place, cluster, ten).await;
+    let explorer = open(&place, cluster, kept).await;
     synced(&explorer, HOME, 1).await;
     assert_eq!(row(&explorer, &maps, "kept").await.and_then(|row| row.deleted_at), Some(gone));
     let cleaned = eventually(LIMIT, || async {
@@ -70,7 +72,7 @@ async fn a_deleted_object_is_kept_for_as_long_as_its_kind_says_and_the_cleaners_
         (row(&explorer, &maps, "kept").await.is_none()).then_some(cleaned)
     })
     .await;
-    assert!(jiff::Timestamp::now().as_millisecond() >= gone + 10_000, "not before its time");
+    assert!(jiff::Timestamp::now().as_millisecond() >= gone + 1000 * seconds.cast_signed(), "not before its time");
     assert!(cleaned >= 1);
     assert_eq!(explorer.clean().await.unwrap(), 0, "a second run finds nothing to do");
     explorer.read(Index::audit).unwrap();

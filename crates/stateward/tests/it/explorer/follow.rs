@@ -218,11 +218,10 @@ async fn a_stream_ends_with_the_identity_and_with_the_server() {
     let stopped = Instant::now();
     server.process.signal(rustix::process::Signal::TERM);
     assert!(server.process.wait(PATIENCE).unwrap().success(), "{}", server.process.log());
-    assert!(
-        stopped.elapsed() < Duration::from_secs(18),
-        "those who follow hold the server up: {:?}",
-        stopped.elapsed()
-    );
+    if scale().is_full() {
+        let took = stopped.elapsed();
+        assert!(took < Duration::from_secs(18), "those who follow hold the server up: {took:?}");
+    }
 }
 
 #[tokio::test]
