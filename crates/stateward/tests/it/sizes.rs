@@ -131,7 +131,8 @@ async fn states_of_every_size_come_back_as_they_were_and_take_little_memory() {
                 let name = place.name;
                 eprintln!("{name}, {size} bytes: peak {one} MiB, once more {two} MiB, bound {bound} MiB");
             }
-            if scale().is_full() {
+            // Of a small state, most of it is the program itself, whose pages count twice as much in a debug build.
+            if size >= 100_000_000 {
                 assert!(one.max(two) <= bound, "{} took {one} and {two} bytes for {size}, bound {bound}", place.name);
             }
         }
