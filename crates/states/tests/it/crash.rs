@@ -82,8 +82,10 @@ async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_s3() {
 
 async fn crash_everywhere(kind: &str) {
     let mut died_at = BTreeSet::new();
+    // What is written to etcd stays there until it is compacted: six times all steps are more than it takes.
+    let often = if matches!(kind, "configmap" | "secret") { 2 } else { 6 };
     for step in Step::ALL {
-        for passes in testbed::scale().of(0..1, 0..6) {
+        for passes in testbed::scale().of(0..1, 0..often) {
             if dies_and_recovers(*step, passes, &fresh(kind).await).await {
                 died_at.insert(step.name());
             }
@@ -109,7 +111,7 @@ async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
         .env(KEY, &key)
         .env("STATES_CRASH_AT", format!("{}=crash:{passes}", step.name()));
     let mut child = Process::spawn("a writer", &mut command, &log).unwrap();
-    let status = child.wait(Duration::from_mins(2)).unwrap();
+    let status = child.wait(Duration::from_mins(10)).unwrap();
     let died = crashed_at(status, &child.log(), step.name());
     assert!(died || status.success(), "{step:?} {passes}: {}", child.log_tail());
 
