@@ -125,10 +125,11 @@ impl Backend {
             client_authority: listening.client_ca.map(Pem::File),
         });
 
-        let driver = (kind.open)(&options).map_err(explained)?;
+        let driver = (kind.open)(&options).map_err(|error| explained(&error))?;
         let limits = ServerLimits { grace: settings.shutdown_grace, ..ServerLimits::default() };
         let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let server = Server::bind(driver.clone(), Serving { listen, tls, limits }).await.map_err(explained)?;
+        let server =
+            Server::bind(driver.clone(), Serving { listen, tls, limits }).await.map_err(|error| explained(&error))?;
         let stop = watch::Sender::new(false);
         let mut tasks = tokio::task::JoinSet::new();
         if let Some(health) = health {
@@ -181,7 +182,7 @@ fn address(
 /// A listener that tells whether the driver serves, and nothing else.
 async fn probe(driver: Arc<dyn Driver>, listen: SocketAddr, limits: Limits) -> anyhow::Result<Listener> {
     let socket =
-        TcpListener::bind(listen).await.map_err(|source| explained(Error::Listen { address: listen, source }))?;
+        TcpListener::bind(listen).await.map_err(|source| explained(&Error::Listen { address: listen, source }))?;
     let answer = move || {
         let driver = driver.clone();
         async move {
@@ -195,18 +196,18 @@ async fn probe(driver: Arc<dyn Driver>, listen: SocketAddr, limits: Limits) -> a
     Ok(Listener { socket, tls: None, routes: Router::new().route("/healthz", get(answer)), limits })
 }
 
-fn explained(error: Error) -> Failure {
-    let hint = match &error {
+fn explained(error: &Error) -> Failure {
+    let hint = match error {
         Error::Exposed(_) => "give --tls-cert, --tls-key and --client-ca, or --listen 127.0.0.1:50051",
         Error::Tls(_) => "--tls-cert, --tls-key and --client-ca are PEM files; the key belongs to the certificate",
         Error::Listen { .. } => "choose another address with --listen or --health-listen",
         _ => "`stateward backend DRIVER --help` tells what the driver needs",
     };
-    let exit = match &error {
+    let exit = match error {
         Error::Listen { .. } | Error::Directory { .. } => Exit::Failed,
         _ => Exit::Usage,
     };
-    let message = match std::error::Error::source(&error) {
+    let message = match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     };

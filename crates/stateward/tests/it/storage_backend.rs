@@ -81,14 +81,14 @@ async fn others_are_let_in_with_a_certificate_of_the_authority_alone() {
 
     let values = shown("values");
     let base = ["backend", "file", "--directory", &values];
-    let refused = |flags: &[&str]| Run::of(&mut stateward(&[&base, flags].concat()));
+    let refused = |flags: &[&str]| Run::of(&mut stateward(&[&base[..], flags].concat()));
     refused(&["--listen", "0.0.0.0:0"]).fails(2, "which others can reach");
-    refused(&[&["--listen", "0.0.0.0:0"], tls.as_slice()].concat()).fails(2, "which others can reach");
+    refused(&[&["--listen", "0.0.0.0:0"][..], &tls[..]].concat()).fails(2, "which others can reach");
     refused(&["--tls-cert", &certificate]).fails(2, "--tls-key");
     refused(&["--tls-cert", &key, "--tls-key", &key]).fails(2, "holds no PEM certificate");
     refused(&["--listen", "nonsense"]).fails(2, "--listen: 'nonsense' is not an address");
 
-    let flags = [&["--listen", "0.0.0.0:0", "--client-ca", &authority], tls.as_slice()].concat();
+    let flags = [&["--listen", "0.0.0.0:0", "--client-ca", &authority][..], &tls[..]].concat();
     let backend = start(&directory, &flags, &[]);
     let address = backend.address.replace("0.0.0.0", "127.0.0.1");
     let pem = |name: &str| Pem::File(file(name));
