@@ -164,11 +164,12 @@ fn address(
     variable: &'static str,
     default: Option<&str>,
 ) -> Result<Option<SocketAddr>, Failure> {
-    let (name, text) = match (given, environment.non_empty(variable), default) {
-        (Some(text), _, _) => (flag, text),
-        (None, Some(text), _) => (variable, text),
-        (None, None, Some(text)) => (flag, text),
-        (None, None, None) => return Ok(None),
+    let (name, text) = match (given, environment.non_empty(variable)) {
+        (None, Some(text)) => (variable, text),
+        (given, _) => match given.or(default) {
+            Some(text) => (flag, text),
+            None => return Ok(None),
+        },
     };
     let whole = match (text.strip_prefix(':'), text.strip_prefix("localhost:")) {
         (Some(port), _) => format!("0.0.0.0:{port}"),
