@@ -109,7 +109,7 @@ async fn values_are_sent_as_the_bytes_that_they_are() {
         r#""text""#,
         "null",
         "[]",
-        r#"[1,null]"#,
+        "[1,null]",
         r#"{"a":{"b":null}}"#,
         "12345678901234567890123",
         "1.50",

@@ -206,7 +206,7 @@ async fn of_many_writers_of_one_version_one_wins_and_no_version_is_lost() {
         let won: Vec<usize> = race.iter().enumerate().filter(|(_, end)| end.is_ok()).map(|(at, _)| at).collect();
         assert_eq!(won.len(), 1, "{name}: {race:?}");
         assert_eq!(value(driver, "r", 2).await, Ok(Some(won[0].to_string())), "{name}");
-        assert!(race.iter().flat_map(|end| end.as_ref().err()).all(|failure| failure.code == Code::AlreadyExists));
+        assert!(race.iter().filter_map(|end| end.as_ref().err()).all(|failure| failure.code == Code::AlreadyExists));
 
         let apart = join_all((3..35).map(|version| write(version, version))).await;
         assert!(apart.iter().all(Result::is_ok), "{name}: {apart:?}");

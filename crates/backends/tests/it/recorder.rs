@@ -51,7 +51,7 @@ impl Recorder {
         self.most.load(Ordering::SeqCst)
     }
 
-    fn note<'a, T: Send + 'a>(&self, call: &str, target: Target<'_>, rest: String, answer: T) -> Answer<'a, T> {
+    fn note<'a, T: Send + 'a>(&self, call: &str, target: Target<'_>, rest: &str, answer: T) -> Answer<'a, T> {
         assert!(target.within <= Duration::from_secs(30) && !target.within.is_zero(), "{:?}", target.within);
         let line = format!("{call} {:?} {} {:?} {rest}", target.id, show(target.context), target.key);
         self.asked.lock().unwrap().push(line.trim_end().to_owned());
@@ -69,15 +69,15 @@ impl Driver for Recorder {
     }
 
     fn get_value<'a>(&'a self, target: Target<'a>, version: u32) -> Answer<'a, Option<Document>> {
-        self.note("get_value", target, format!("{version}"), Some(document("\"value\"")))
+        self.note("get_value", target, &format!("{version}"), Some(document("\"value\"")))
     }
 
     fn get_pre_create_value<'a>(&'a self, target: Target<'a>) -> Answer<'a, Option<Document>> {
-        self.note("get_pre_create_value", target, String::new(), Some(document("\"before\"")))
+        self.note("get_pre_create_value", target, "", Some(document("\"before\"")))
     }
 
     fn on_create<'a>(&'a self, target: Target<'a>, value: Option<&'a Document>) -> Answer<'a, Option<Document>> {
-        let noted = self.note("on_create", target, show(value), Some(document("{\"made\":1}")));
+        let noted = self.note("on_create", target, &show(value), Some(document("{\"made\":1}")));
         Box::pin(async move {
             if *self.held.borrow() {
                 let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
@@ -93,27 +93,27 @@ impl Driver for Recorder {
     fn on_update<'a>(&'a self, target: Target<'a>, update: Update<'a>) -> Answer<'a, Option<Document>> {
         let Update { version, value, owner, old_version, old_context } = update;
         let rest = format!("{version} {} {owner:?} {old_version} {}", show(value), show(old_context));
-        self.note("on_update", target, rest, None)
+        self.note("on_update", target, &rest, None)
     }
 
     fn on_delete<'a>(&'a self, target: Target<'a>, owner: Option<&'a str>) -> Answer<'a, ()> {
-        self.note("on_delete", target, format!("{owner:?}"), ())
+        self.note("on_delete", target, &format!("{owner:?}"), ())
     }
 
     fn on_delete_revision<'a>(&'a self, target: Target<'a>, version: u32, owner: Option<&'a str>) -> Answer<'a, ()> {
-        self.note("on_delete_revision", target, format!("{version} {owner:?}"), ())
+        self.note("on_delete_revision", target, &format!("{version} {owner:?}"), ())
     }
 
     fn get_locked_by<'a>(&'a self, target: Target<'a>) -> Answer<'a, Option<String>> {
-        self.note("get_locked_by", target, String::new(), Some("somebody".to_owned()))
+        self.note("get_locked_by", target, "", Some("somebody".to_owned()))
     }
 
     fn on_lock<'a>(&'a self, target: Target<'a>, owner: &'a str) -> Answer<'a, ()> {
-        self.note("on_lock", target, owner.to_owned(), ())
+        self.note("on_lock", target, owner, ())
     }
 
     fn on_unlock<'a>(&'a self, target: Target<'a>) -> Answer<'a, ()> {
-        self.note("on_unlock", target, String::new(), ())
+        self.note("on_unlock", target, "", ())
     }
 
     fn health(&self, _within: Duration) -> Answer<'_, ()> {
