@@ -5,6 +5,7 @@
 //! carries its exit code and a hint.
 
 mod audit;
+mod backend;
 mod cluster;
 mod completion;
 mod config;
@@ -41,6 +42,7 @@ pub struct Cli {
 enum Command {
     Serve(serve::Serve),
     ConfigmapBackend(Box<configmap_backend::ConfigmapBackend>),
+    Backend(Box<backend::Backend>),
     State(Box<state::State>),
     Explore(Box<explore::Explore>),
     Cluster(Box<cluster::Cluster>),
@@ -63,6 +65,7 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
         // A server is a large future: on the heap, so that the small commands do not carry it.
         Command::Serve(command) => Box::pin(command.run(environment)).await,
         Command::ConfigmapBackend(command) => Box::pin(command.run(environment)).await,
+        Command::Backend(command) => Box::pin(command.run(environment)).await,
         Command::State(command) => command.run(environment).await,
         Command::Explore(command) => command.run(environment).await,
         Command::Cluster(command) => command.run(environment).await,
