@@ -43,4 +43,4 @@ pub use store::{
     AttributeFilter, Batch, Change, Created, Cursor, Deletion, Filter, MIGRATIONS, NewRecord, OnBackendFailure, Page,
     Relation, Rule, StorageChoice, TypeFilter, VersionId, Versions,
 };
-pub use work::LeftOutside;
+pub use work::{LeftOutside, Moved, OldCopy, Retire, Retired};
