@@ -1,10 +1,13 @@
 //! The hub on both databases: every test runs on SQLite and on PostgreSQL.
 
+mod outside;
 mod place;
 
 mod concurrency;
 mod create;
 mod delete;
+mod external;
+mod faults;
 mod list;
 mod locks;
 mod model;
