@@ -128,7 +128,7 @@ impl Hub {
     async fn undo_versions(&self, backend: &Arc<Backend>, call: &Call<'_>, intent: &Intent) -> Result<(), Trouble> {
         for version in (intent.first..=intent.last).rev() {
             let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref());
-            backend.delete_version(call, version, context, holder).await?;
+            backend.delete_version(&call.after(version), version, context, holder).await?;
         }
         Ok(())
     }
