@@ -105,27 +105,35 @@ pub(crate) enum Fate {
     Forward,
 }
 
+/// When an entry that was given up is looked at again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(crate) lease_until: Timestamp,
+    /// From when on nothing of its calls, which are over here, can be on its way.
+    pub(crate) deadline: Timestamp,
+}
+
 impl Fate {
     /// The entry as [`abort`] leaves it.
-    pub(super) fn applied(self, intent: &Intent, lease_until: Timestamp) -> Intent {
+    pub(super) fn applied(self, intent: &Intent, left: Left) -> Intent {
         let (state, deadline) = match self {
             Fate::Nothing => (intent.state, intent.deadline),
             Fate::Undo => (IntentState::Undo, intent.made_at),
-            Fate::UndoTwice => (IntentState::Undo, intent.deadline),
-            Fate::Forward => (IntentState::Forward, intent.deadline),
+            Fate::UndoTwice => (IntentState::Undo, left.deadline),
+            Fate::Forward => (IntentState::Forward, left.deadline),
         };
-        Intent { state, deadline, lease_until, ..intent.clone() }
+        Intent { state, deadline, lease_until: left.lease_until, ..intent.clone() }
     }
 }
 
 /// Gives an entry up that is still with whoever began it, and still as it was. Tells whether it was: one that was committed
 /// after all is left alone.
-pub(crate) fn abort(tx: &mut Tx<'_>, intent: &Intent, fate: Fate, lease_until: Timestamp) -> Result<bool, Error> {
+pub(crate) fn abort(tx: &mut Tx<'_>, intent: &Intent, fate: Fate, left: Left) -> Result<bool, Error> {
     if fate == Fate::Nothing {
         let sql = "DELETE FROM hub_journal WHERE id = $1 AND owner = $2 AND epoch = $3 AND state = 'called'";
         return Ok(tx.execute(sql, params![&intent.id, &intent.owner, intent.epoch])? > 0);
     }
-    let left = fate.applied(intent, lease_until);
+    let left = fate.applied(intent, left);
     let sql = "UPDATE hub_journal SET state = $1, deadline = $2, lease_until = $3 \
                WHERE id = $4 AND owner = $5 AND epoch = $6 AND state = 'called'";
     let changed = tx.execute(

@@ -8,7 +8,7 @@ use db::{Tx, params};
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use super::{Fate, Intent, IntentKind, IntentState, Operation, abort, delete_reservations, keep, release};
+use super::{Fate, Intent, IntentKind, IntentState, Left, Operation, abort, delete_reservations, keep, release};
 use crate::changes::{ChangeKind, Event};
 use crate::failpoints::Step;
 use crate::hub::Hub;
@@ -32,14 +32,15 @@ impl Hub {
     /// Gives up what was begun: says so in the journal, then undoes what has to be. What cannot be undone now is later.
     pub(crate) async fn give_up(&self, operation: &Operation, fates: Vec<(Intent, Fate)>) -> Result<(), Error> {
         let times = &self.settings().times;
-        let lease_until = Timestamp::now().checked_add(times.phase() + times.margin).unwrap_or(Timestamp::MAX);
-        let id = operation.id.clone();
+        let (now, id) = (Timestamp::now(), operation.id.clone());
+        let after = |time| now.checked_add(time).unwrap_or(Timestamp::MAX);
+        let left = Left { lease_until: after(times.phase() + times.margin), deadline: after(times.grace) };
         let say_so = move |tx: &mut Tx<'_>| {
             delete_reservations(tx, &id)?;
             let mut open = Vec::new();
             for (intent, fate) in &fates {
-                if abort(tx, intent, *fate, lease_until)? && *fate != Fate::Nothing {
-                    open.push(fate.applied(intent, lease_until));
+                if abort(tx, intent, *fate, left)? && *fate != Fate::Nothing {
+                    open.push(fate.applied(intent, left));
                 }
             }
             Ok::<_, Error>(open)

@@ -80,8 +80,9 @@ impl Trouble {
             Mode::Context => "ContextStorageBackend",
         };
         let told: String = failure.text.chars().take(LONGEST_TEXT).collect();
-        let text = if told.starts_with("ClientError: ") {
-            told
+        // A client of the protocol has named the method already.
+        let text = if told.starts_with('/') {
+            format!("ClientError: {told}")
         } else {
             format!("ClientError: /storage_backend.{service}/{method} {}: {told}", code_name(failure.code))
         };

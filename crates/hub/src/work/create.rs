@@ -39,8 +39,9 @@ impl Hub {
             return Ok(answer);
         }
         Step::CreateReserved.hit();
+        let calling = operation.calling();
         let outcomes = call_all(&intents, Others::Stop, |index, intent| {
-            let (plan, operation) = (&plan, &operation);
+            let (plan, calling) = (&plan, &calling);
             async move {
                 let Destination::External(backend) = &plan.destinations[index] else { return Ok(None) };
                 let wanted = Wanted {
@@ -50,7 +51,7 @@ impl Hub {
                     old_context: None,
                     owner: None,
                 };
-                let context = backend.create(&operation.call(intent, 1), &wanted).await;
+                let context = backend.create(&calling.call(intent, 1), &wanted).await;
                 Step::CreateCalled.hit();
                 context
             }

@@ -183,20 +183,24 @@ async fn the_backend_is_asked_who_holds_a_record(place: Place) {
     assert_eq!(asked().await[0], (me(), false, true), "a backend that knows no locks leaves them to the hub");
 }
 
-/// Adds one to a number until it succeeds.
+/// Adds one to a number, if nobody else is at it.
+async fn try_to_add_one(hub: &Hub, id: &str) -> Result<(), Error> {
+    let latest = hub.find(id).await?.unwrap().latest;
+    let number: u64 = hub.value(id, latest).await?.unwrap().text().parse().unwrap();
+    let value = Some(json(&(number + 1).to_string()));
+    hub.update(vec![Change { id: id.to_owned(), value, expected: Some(latest), ..Change::default() }]).await.map(drop)
+}
+
+/// Until it succeeds; the database may be too busy for all of them.
 async fn add_one(hub: Hub, id: String) {
     loop {
-        let latest = hub.find(&id).await.unwrap().unwrap().latest;
-        let number: u64 = value(&hub, &id, latest).await.parse().unwrap();
-        let value = Some(json(&(number + 1).to_string()));
-        let change = Change { id: id.clone(), value, expected: Some(latest), ..Change::default() };
-        match hub.update(vec![change]).await {
-            Ok(_) => return,
+        match try_to_add_one(&hub, &id).await {
+            Ok(()) => return,
             Err(Error::Refused { reason: Reason::Conflict | Reason::Retry, .. }) => {}
-            Err(Error::Database(db::Error::Conflict { .. })) => {}
+            Err(Error::Database(db::Error::Conflict { .. } | db::Error::Unavailable { .. })) => {}
             Err(error) => panic!("{error}"),
         }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(1..40))).await;
+        tokio::time::sleep(Duration::from_millis(fastrand::u64(1..100))).await;
     }
 }
 

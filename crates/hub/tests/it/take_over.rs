@@ -25,7 +25,8 @@ fn short_lease() -> Settings {
 }
 
 /// What the slow one does; a plain test otherwise, which has nothing to do.
-#[tokio::test(flavor = "multi_thread")]
+/// With threads to spare, since a delay takes one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn child_that_is_too_slow() {
     let Ok(description) = std::env::var(PLACE) else { return };
     let place = Place::described(&description);
