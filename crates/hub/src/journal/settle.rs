@@ -113,9 +113,8 @@ impl Hub {
         };
         let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref());
         Ok(match intent.kind {
-            IntentKind::Create | IntentKind::Move => backend.delete(&call, context, holder).await,
+            IntentKind::Create | IntentKind::Delete | IntentKind::Move => backend.delete(&call, context, holder).await,
             IntentKind::Update => self.undo_versions(&backend, &call, intent).await,
-            IntentKind::Delete => backend.delete(&call, context, holder).await,
             IntentKind::Lock => match backend.locked_by(&call, context).await {
                 // Nobody's, or somebody else's, which kept ours out.
                 Ok(other) if other.as_deref() != holder => Ok(()),

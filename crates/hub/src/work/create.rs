@@ -13,7 +13,7 @@ use crate::journal::{Fate, Operation};
 use crate::model::{BUILT_IN, TypeRef};
 use crate::rules::texts::Fault;
 use crate::rules::{aliases, names, texts};
-use crate::storage::{Destination, Wanted};
+use crate::storage::{Destination, Trouble, Wanted};
 use crate::store::{Batch, Checks, Created, NewRecord, Plan, Reserved, digest_of};
 use crate::{Error, Json};
 
@@ -57,7 +57,7 @@ impl Hub {
             }
         })
         .await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
             let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
             self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;

@@ -14,7 +14,7 @@ use crate::model::Record;
 use crate::rules::locks::holds;
 use crate::rules::names;
 use crate::rules::texts::{self, Fault};
-use crate::storage::{Destination, Landed};
+use crate::storage::{Destination, Landed, Trouble};
 use crate::store::{Locking, NotHeld, Releasing, Whose, expired};
 
 /// Locks that one round of looking after them releases.
@@ -94,7 +94,7 @@ impl Hub {
             }
         })
         .await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
             let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
             self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
@@ -152,7 +152,7 @@ impl Hub {
             }
         })
         .await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         let fate = |outcome: &Outcome<()>| {
             let (record, intent) = begun[outcome.index].clone();
             let fate = match &outcome.done {

@@ -102,7 +102,7 @@ impl Hub {
             begun.iter().enumerate().map(|(index, begun)| (index, begun.intent.clone())).collect();
         let outcomes =
             call_all(&intents, Others::Stop, |index, _intent| add_versions(&updating, &calling, &begun[index])).await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
             let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
             self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
