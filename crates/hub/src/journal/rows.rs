@@ -12,8 +12,10 @@ use crate::store::{CHUNK, places};
 pub(super) const COLUMNS: &str = "SELECT id, operation, kind, state, record, backend, target, first, last, holder, context, \
      owner, epoch, lease_until, deadline, attempts, fault, made_at FROM hub_journal";
 
-/// An entry with its context still sealed.
-pub(super) fn read(row: &Row) -> Result<(Intent, Option<Vec<u8>>), Error> {
+/// An entry, and its context still sealed.
+pub(super) type Sealed = (Intent, Option<Vec<u8>>);
+
+pub(super) fn read(row: &Row) -> Result<Sealed, Error> {
     let intent = Intent {
         id: row.get(0)?,
         operation: row.get(1)?,
@@ -218,7 +220,7 @@ pub(super) fn take(
     now: Timestamp,
     lease_until: Timestamp,
     most: usize,
-) -> Result<Vec<(Intent, Option<Vec<u8>>)>, Error> {
+) -> Result<Vec<Sealed>, Error> {
     let sql = format!("{COLUMNS} WHERE lease_until <= $1 ORDER BY lease_until LIMIT {most}");
     let mut taken = Vec::new();
     for row in tx.query(&sql, params![now.as_microsecond()])? {

@@ -1,5 +1,6 @@
 //! New records.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -141,13 +142,13 @@ impl Hub {
         for (record, is_storage) in records.iter().zip(storage) {
             let named = record.backend.as_ref().map(|backend| backend.id.as_str());
             let key = (named, named.is_none().then_some(&record.type_ref));
-            if !found.contains_key(&key) {
+            if let Entry::Vacant(place) = found.entry(key) {
                 let destination = match named {
                     Some(named) => self.named_destination(named).await,
                     None => self.unnamed_destination(&record.type_ref, *is_storage).await.map(Some),
                 };
                 match destination {
-                    Ok(Some(destination)) => _ = found.insert(key, destination),
+                    Ok(Some(destination)) => _ = place.insert(destination),
                     Ok(None) => _ = unknown.insert(named.unwrap_or_default().to_owned()),
                     Err(error) => faults.push(Fault::of(error)?),
                 }
