@@ -58,7 +58,7 @@ async fn what_needs_more_than_a_value_cannot_be_the_default(place: Place) {
     let optional = storage("a:1", r#"{"type":"object"}"#);
     let context_only = r#"{"url":"a:1","acceptValue":false,"contextSchema":{"type":"object"}}"#;
     let context_only = NewRecord { value: Some(json(context_only)), ..required.clone() };
-    let hostile = storage("a:1", r##"{"$ref":"http://example.com/schema"}"##);
+    let hostile = storage("a:1", r#"{"$ref":"http://example.com/schema"}"#);
     let table = [
         (NewRecord { attributes: default(), ..required.clone() }, "it requires a context"),
         (NewRecord { attributes: default(), ..context_only }, "it takes no values (acceptValue is false)"),
@@ -135,14 +135,14 @@ spec:
         "type":"object","required":["name"],"properties":{"name":{"$id":"#/x","type":"string"}},"additionalProperties":false}}"##;
     let outside = world.register("helm-storage").await;
     for revision in ["0.0.1", "0.1.0"] {
-        let name = Some(format!("helm-{}", revision.replace('.', "-")));
+        let name = format!("helm-{}", revision.replace('.', "-"));
         let record = NewRecord {
-            name: name.clone(),
+            name: Some(name.clone()),
             value: Some(json(value)),
             ..NewRecord::new(type_ref("cap.type.helm.storage", revision))
         };
         create(&world.hub, record).await;
-        let backend = Some(crate::outside::choice(&name.unwrap(), Some(json(r#"{"name":"release"}"#))));
+        let backend = Some(crate::outside::choice(&name, Some(json(r#"{"name":"release"}"#))));
         let id = create(&world.hub, NewRecord { backend, ..new("\"foo\"") }).await;
         assert_eq!(crate::outside::versions(&outside.original, &id), [(1, "\"foo\"".to_owned())]);
     }

@@ -4,7 +4,7 @@
 //! The test runs itself as the child that dies: an armed step aborts the whole process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +73,7 @@ async fn child_that_works_until_it_dies() {
 }
 
 /// To stdout at once: what was acknowledged counts even if the next moment is the last.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn acknowledge(what: &str) {
     println!("acknowledged {what}");
 }
@@ -265,7 +266,7 @@ fn driver(kind: Kind, directory: &Path, name: &str, url: &str) -> Arc<dyn Driver
     }
 }
 
-fn kept(kind: Kind, directory: &PathBuf) -> Vec<String> {
+fn kept(kind: Kind, directory: &Path) -> Vec<String> {
     match kind {
         Kind::Original => Original::at(directory).ids(),
         Kind::File => grpc::ids(directory),

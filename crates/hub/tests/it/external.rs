@@ -40,7 +40,7 @@ async fn a_value_goes_to_its_backend_and_nowhere_else(place: Place) {
     outside.moody.be_well();
     assert_eq!(world.hub.journal().await.unwrap().len(), 1);
     let uses = world.hub.uses(std::slice::from_ref(&id)).await.unwrap();
-    assert_eq!(uses[&id].iter().map(|record| record.id.clone()).collect::<Vec<_>>(), [outside.id.clone()]);
+    assert_eq!(uses[&id].iter().map(|record| &record.id).collect::<Vec<_>>(), [&outside.id]);
     nothing_is_in_the_database(&world.place, CANARY).await;
     world.hub.journal_abandon(&world.hub.journal().await.unwrap()[0].id).await.unwrap();
     world.hub.delete(Deletion { ids: vec![id.clone()], ..Deletion::default() }).await.unwrap();

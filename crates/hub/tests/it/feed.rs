@@ -65,7 +65,7 @@ async fn everything_that_happens_is_told_in_order(place: Place) {
     ];
     // What one transaction did is in no order.
     let sort = |told: &mut Vec<(usize, ChangeKind, u32)>| {
-        told.chunks_mut(2).for_each(|pair| pair.sort_by_key(|one| (one.0, one.2)))
+        told.chunks_mut(2).for_each(|pair| pair.sort_by_key(|one| (one.0, one.2)));
     };
     let mut told = told;
     sort(&mut told);

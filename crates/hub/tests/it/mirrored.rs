@@ -196,8 +196,10 @@ async fn add_one(hub: Hub, id: String) {
     loop {
         match try_to_add_one(&hub, &id).await {
             Ok(()) => return,
-            Err(Error::Refused { reason: Reason::Conflict | Reason::Retry, .. }) => {}
-            Err(Error::Database(db::Error::Conflict { .. } | db::Error::Unavailable { .. })) => {}
+            Err(
+                Error::Refused { reason: Reason::Conflict | Reason::Retry, .. }
+                | Error::Database(db::Error::Conflict { .. } | db::Error::Unavailable { .. }),
+            ) => {}
             Err(error) => panic!("{error}"),
         }
         tokio::time::sleep(Duration::from_millis(fastrand::u64(1..100))).await;

@@ -27,6 +27,7 @@ fn short_lease() -> Settings {
 /// What the slow one does; a plain test otherwise, which has nothing to do.
 /// A delay takes the thread and whatever waits for it: each has a runtime and a hub of its own.
 #[test]
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn child_that_is_too_slow() {
     let Ok(description) = std::env::var(PLACE) else { return };
     // Longer than its lease.

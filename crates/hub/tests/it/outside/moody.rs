@@ -125,8 +125,8 @@ macro_rules! moody {
     };
 }
 
-fn document(text: &'static str) -> Option<Document> {
-    Some(Document(text.as_bytes().to_vec().into()))
+fn document(text: &'static str) -> Document {
+    Document(text.as_bytes().to_vec().into())
 }
 
 impl Driver for Moody {
@@ -135,9 +135,14 @@ impl Driver for Moody {
     }
 
     fn get_value<'a>(&'a self, target: Target<'a>, version: u32) -> Answer<'a, Option<Document>> {
-        moody!(self, "GetValue", target, self.inner.get_value(target, version), |text| document(text), |inner, late| {
-            inner.get_value(late.target(), version)
-        })
+        moody!(
+            self,
+            "GetValue",
+            target,
+            self.inner.get_value(target, version),
+            |text| Some(document(text)),
+            |inner, late| { inner.get_value(late.target(), version) }
+        )
     }
 
     fn get_pre_create_value<'a>(&'a self, target: Target<'a>) -> Answer<'a, Option<Document>> {
@@ -146,17 +151,32 @@ impl Driver for Moody {
 
     fn on_create<'a>(&'a self, target: Target<'a>, value: Option<&'a Document>) -> Answer<'a, Option<Document>> {
         let owned = value.cloned();
-        moody!(self, "OnCreate", target, self.inner.on_create(target, value), |text| document(text), |inner, late| {
-            inner.on_create(late.target(), owned.as_ref())
-        })
+        moody!(
+            self,
+            "OnCreate",
+            target,
+            self.inner.on_create(target, value),
+            |text| Some(document(text)),
+            |inner, late| { inner.on_create(late.target(), owned.as_ref()) }
+        )
     }
 
     fn on_update<'a>(&'a self, target: Target<'a>, update: Update<'a>) -> Answer<'a, Option<Document>> {
         let (value, version) = (update.value.cloned(), update.version);
-        moody!(self, "OnUpdate", target, self.inner.on_update(target, update), |text| document(text), |inner, late| {
-            let (owner, old_version, old_context) = (None, version - 1, None);
-            inner.on_update(late.target(), Update { version, value: value.as_ref(), owner, old_version, old_context })
-        })
+        moody!(
+            self,
+            "OnUpdate",
+            target,
+            self.inner.on_update(target, update),
+            |text| Some(document(text)),
+            |inner, late| {
+                let (owner, old_version, old_context) = (None, version - 1, None);
+                inner.on_update(
+                    late.target(),
+                    Update { version, value: value.as_ref(), owner, old_version, old_context },
+                )
+            }
+        )
     }
 
     fn on_delete<'a>(&'a self, target: Target<'a>, owner: Option<&'a str>) -> Answer<'a, ()> {

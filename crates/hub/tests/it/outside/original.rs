@@ -36,7 +36,7 @@ impl Original {
     pub(crate) fn ids(&self) -> Vec<String> {
         let files = std::fs::read_dir(&self.directory).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut ids: Vec<String> = names.filter(|name| !name.ends_with(".new")).collect();
+        let mut ids: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
         ids.sort_unstable();
         ids
     }
@@ -53,7 +53,7 @@ impl Original {
         match changed {
             None => std::fs::remove_file(path).unwrap(),
             Some(kept) => {
-                let new = self.directory.join(format!("{id}.new"));
+                let new = self.directory.join(format!(".{id}.new"));
                 std::fs::write(&new, serde_json::to_string(&kept).unwrap()).unwrap();
                 std::fs::rename(new, path).unwrap();
             }
