@@ -1,13 +1,22 @@
 //! The hub on both databases: every test runs on SQLite and on PostgreSQL.
 
+mod outside;
 mod place;
 
+mod choice;
 mod concurrency;
+mod crash;
 mod create;
 mod delete;
+mod external;
+mod faults;
+mod feed;
 mod list;
 mod locks;
+mod mirrored;
 mod model;
+mod moves;
 mod sealed;
+mod take_over;
 mod types;
 mod update;

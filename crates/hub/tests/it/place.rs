@@ -1,10 +1,12 @@
 //! A fresh hub on either database, and short ways to fill it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use backends::{Code, Driver, Failure};
 use db::{Config, Db};
 use hub::model::{AttributeRef, TypeRef};
-use hub::{Batch, Hub, Json, MIGRATIONS, NewRecord, Settings};
+use hub::{Batch, Connect, Endpoint, Hub, Json, MIGRATIONS, NewRecord, Settings};
 use keys::{Key, Keyring, Sharing, key_file};
 use testbed::Postgres;
 use testbed::process::scratch;
@@ -12,6 +14,8 @@ use testbed::process::scratch;
 /// Where a hub lives; it may be opened more than once.
 pub(crate) struct Place {
     config: Config,
+    /// Of the database, if it is PostgreSQL.
+    url: Option<String>,
     /// Of the embedded database.
     pub(crate) directory: PathBuf,
     pub(crate) key: PathBuf,
@@ -19,21 +23,38 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn sqlite() -> Place {
-        let directory = scratch("hub").unwrap();
-        let config = Config::sqlite(directory.join("hub.db"));
-        Place::new(directory, config)
+        Place::new("sqlite")
     }
 
     pub(crate) fn postgres() -> Place {
         let server = Postgres::shared().unwrap();
-        let config = Config::postgres(server.url(&server.create_database().unwrap()));
-        Place::new(scratch("hub").unwrap(), config)
+        Place::new(&server.url(&server.create_database().unwrap()))
     }
 
-    fn new(directory: PathBuf, config: Config) -> Place {
+    fn new(database: &str) -> Place {
+        let place = Place::described(&format!("{database}\n{}", scratch("hub").unwrap().display()));
+        key_file::create(&place.key).unwrap();
+        place
+    }
+
+    /// For another process, which opens the same place by it.
+    pub(crate) fn description(&self) -> String {
+        let database = match &self.url {
+            Some(url) => url.clone(),
+            None => "sqlite".to_owned(),
+        };
+        format!("{database}\n{}", self.directory.display())
+    }
+
+    pub(crate) fn described(description: &str) -> Place {
+        let (database, directory) = description.split_once('\n').unwrap();
+        let directory = PathBuf::from(directory);
+        let (config, url) = match database {
+            "sqlite" => (Config::sqlite(directory.join("hub.db")), None),
+            url => (Config::postgres(url), Some(url.to_owned())),
+        };
         let key = directory.join("hub.key");
-        key_file::create(&key).unwrap();
-        Place { config, directory, key }
+        Place { config, url, directory, key }
     }
 
     pub(crate) async fn db(&self) -> Db {
@@ -53,12 +74,26 @@ impl Place {
     }
 
     pub(crate) async fn hub_with(&self, settings: Settings) -> Hub {
-        Hub::open(self.db().await, self.keyring(), settings).await.unwrap()
+        self.hub_on(settings, Arc::new(NoBackends)).await
+    }
+
+    pub(crate) async fn hub_on(&self, settings: Settings, connect: Arc<dyn Connect>) -> Hub {
+        Hub::open(self.db().await, self.keyring(), settings, connect).await.unwrap()
     }
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings { namespace: "default".to_owned(), encryption_key: "hub".to_owned(), require_types: false }
+    Settings::new("default", "hub")
+}
+
+/// For hubs that have none.
+#[derive(Debug)]
+pub(crate) struct NoBackends;
+
+impl Connect for NoBackends {
+    fn connect(&self, endpoint: &Endpoint) -> Result<Arc<dyn Driver>, Failure> {
+        Err(Failure::new(Code::Unavailable, format!("nothing is at {}", endpoint.url)))
+    }
 }
 
 pub(crate) fn type_ref(path: &str, revision: &str) -> TypeRef {
