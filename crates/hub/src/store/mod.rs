@@ -11,6 +11,7 @@ mod read;
 mod rows;
 mod types;
 mod update;
+mod versions;
 
 use db::Migrations;
 
@@ -19,6 +20,7 @@ pub use delete::Deletion;
 pub use list::{AttributeFilter, Cursor, Filter, Page, Rule, TypeFilter, Versions};
 pub use read::VersionId;
 pub use update::Change;
+pub use versions::DEFAULT_ATTRIBUTE;
 
 pub(crate) use create::ensure_built_in;
 pub(crate) use types::Known;
