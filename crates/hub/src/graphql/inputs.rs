@@ -78,6 +78,7 @@ impl TypeInstanceFilter {
             Ok::<_, Error>(Types { path, revision })
         });
         Ok(Filter {
+            id: None,
             type_ref: type_ref.transpose()?,
             attributes: attributes.collect::<Result<_, Error>>()?,
             created_by,

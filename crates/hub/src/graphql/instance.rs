@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::instrumentation::TypeInstanceInstrumentation;
 use super::scalars::{Any, DateTime, LockOwnerID, NodePath, Version};
-use super::session::Session;
+use super::session::{Held, Session};
 use crate::model::{self, Record, TypeRef};
 use crate::VersionId;
 
@@ -99,14 +99,22 @@ impl TypeInstance {
         &self,
         #[graphql(default_with = "LockSource::Backend", desc = "BACKEND asks the storage backend, HUB does not")]
         source: LockSource,
-    ) -> Option<LockOwnerID> {
-        let _ = source;
-        self.held().map(|lock| LockOwnerID(lock.owner.clone()))
+    ) -> Result<Option<LockOwnerID>> {
+        let hub = || self.held().map(|lock| lock.owner.clone());
+        let owner = match source {
+            LockSource::Hub => hub(),
+            LockSource::Backend => match self.session.held(&self.record).await? {
+                Some(Held { backend: Ok(owner), .. }) => owner,
+                Some(Held { hub, .. }) => hub.map(|lock| lock.owner),
+                None => hub(),
+            },
+        };
+        Ok(owner.map(LockOwnerID))
     }
 
     /// Why the backend could not say who holds it; lockedBy is then what the hub knows.
-    async fn lock_error(&self) -> Option<String> {
-        None
+    async fn lock_error(&self) -> Result<Option<String>> {
+        Ok(self.session.held(&self.record).await?.and_then(|held| held.backend.err()))
     }
 
     async fn locked_at(&self) -> Option<DateTime> {

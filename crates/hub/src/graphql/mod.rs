@@ -16,13 +16,16 @@ mod rewrite;
 mod scalars;
 mod scan;
 mod session;
+mod storage;
+mod subscription;
 mod types;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
-use async_graphql::{EmptySubscription, Positioned, Response, Schema, parser};
+use async_graphql::{Positioned, Response, Schema, parser};
+use futures::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -31,11 +34,14 @@ use mutation::Mutation;
 use query::Query;
 use raw::Inputs;
 use session::Session;
+use subscription::Subscriptions;
 
 pub use fault::Fault;
 pub use limits::QueryLimits;
 
-type HubSchema = Schema<Query, Mutation, EmptySubscription>;
+pub(crate) use subscription::Followed;
+
+type HubSchema = Schema<Query, Mutation, Subscriptions>;
 
 /// Answers requests. Cheap to clone.
 #[derive(Clone)]
@@ -73,7 +79,7 @@ pub struct Prepared {
 
 impl Api {
     pub fn new(settings: Settings) -> Result<Api, parser::Error> {
-        let schema = Schema::build(Query, Mutation, EmptySubscription).limit_directives(DIRECTIVES).finish();
+        let schema = Schema::build(Query, Mutation, Subscriptions).limit_directives(DIRECTIVES).finish();
         let inputs = Inputs::of(&schema.sdl())?;
         Ok(Api(Arc::new(Inner { schema, inputs, settings })))
     }
@@ -98,6 +104,12 @@ impl Api {
         let session = Session::new(guard, self.0.settings.answer_records);
         self.0.schema.execute(prepared.request.data(session)).await
     }
+
+    /// The answers to a request, one after another: those of a subscription, or the one of anything else.
+    pub(crate) fn follow(&self, followed: Followed, prepared: Prepared) -> BoxStream<'static, Response> {
+        let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records);
+        self.0.schema.execute_stream(prepared.request.data(session).data(followed))
+    }
 }
 
 impl Prepared {
@@ -108,7 +120,7 @@ impl Prepared {
 
 /// The schema in its own language.
 pub fn sdl() -> String {
-    Schema::build(Query, Mutation, EmptySubscription).finish().sdl()
+    Schema::build(Query, Mutation, Subscriptions).finish().sdl()
 }
 
 /// Directives on one field.

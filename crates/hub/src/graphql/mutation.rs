@@ -1,6 +1,6 @@
 //! What can be changed.
 
-use async_graphql::{Context, ID, Object, Result, SimpleObject};
+use async_graphql::{Context, Enum, ID, Object, Result, SimpleObject};
 
 use super::inputs::{
     CreateTypeInstanceInput, CreateTypeInstancesInput, LockTypeInstancesInput, UnlockTypeInstancesInput,
@@ -11,9 +11,19 @@ use super::scalars::LockOwnerID;
 use super::session::{Session, told};
 use super::types::Type;
 use crate::guard::Failure;
-use crate::{Batch, Created, Deletion, Error, types};
+use crate::{Batch, Created, Deletion, Error, OnBackendFailure, types};
 
 pub(super) struct Mutation;
+
+/// What becomes of a record whose backend does not take it away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(name = "OnBackendFailure")]
+enum BackendFailure {
+    /// It stays.
+    Fail,
+    /// It goes, and what its backend has of it stays there.
+    Orphan,
+}
 
 #[derive(SimpleObject)]
 struct CreateTypeInstanceOutput {
@@ -64,8 +74,13 @@ impl Mutation {
         context: &Context<'_>,
         id: ID,
         #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
+        #[graphql(
+            default_with = "BackendFailure::Fail",
+            desc = "ORPHAN lets the record go although its backend does not answer; its value stays there"
+        )]
+        on_backend_failure: BackendFailure,
     ) -> Result<ID> {
-        delete(context, vec![id.0.clone()], owner_id).await?;
+        delete(context, vec![id.0.clone()], owner_id, on_backend_failure).await?;
         Ok(id)
     }
 
@@ -75,8 +90,9 @@ impl Mutation {
         context: &Context<'_>,
         ids: Vec<ID>,
         #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
+        #[graphql(default_with = "BackendFailure::Fail")] on_backend_failure: BackendFailure,
     ) -> Result<Vec<ID>> {
-        delete(context, texts(ids.clone()), owner_id).await?;
+        delete(context, texts(ids.clone()), owner_id, on_backend_failure).await?;
         Ok(ids)
     }
 
@@ -101,6 +117,18 @@ impl Mutation {
         let session = context.data::<Session>()?;
         session.guard().force_unlock(texts(ids.clone())).await.map_err(told)?;
         Ok(ids)
+    }
+
+    /// Tries an entry of the journal now.
+    async fn retry_journal_entry(&self, context: &Context<'_>, id: ID) -> Result<ID> {
+        context.data::<Session>()?.guard().journal_retry(&id).await.map_err(told)?;
+        Ok(id)
+    }
+
+    /// Gives an entry of the journal up; what its backend has of it stays there.
+    async fn abandon_journal_entry(&self, context: &Context<'_>, id: ID) -> Result<ID> {
+        context.data::<Session>()?.guard().journal_abandon(&id).await.map_err(told)?;
+        Ok(id)
     }
 
     /// Manifests of Types, each as YAML or JSON text; all of them or none. A revision never changes.
@@ -135,8 +163,17 @@ fn single(failure: Failure) -> Failure {
     }
 }
 
-async fn delete(context: &Context<'_>, ids: Vec<String>, owner: Option<LockOwnerID>) -> Result<()> {
+async fn delete(
+    context: &Context<'_>,
+    ids: Vec<String>,
+    owner: Option<LockOwnerID>,
+    on_backend_failure: BackendFailure,
+) -> Result<()> {
     let session = context.data::<Session>()?;
-    let deletion = Deletion { ids, owner: owner.map(|LockOwnerID(owner)| owner) };
-    session.guard().delete(deletion).await.map_err(told)
+    let on_backend_failure = match on_backend_failure {
+        BackendFailure::Fail => OnBackendFailure::Fail,
+        BackendFailure::Orphan => OnBackendFailure::Orphan,
+    };
+    let deletion = Deletion { ids, owner: owner.map(|LockOwnerID(owner)| owner), on_backend_failure };
+    session.guard().delete(deletion).await.map(drop).map_err(told)
 }

@@ -4,10 +4,11 @@ use async_graphql::{Context, ID, Object, Result};
 
 use super::inputs::{self, TypeFilter, TypeInstanceFilter};
 use super::instance::TypeInstance;
-use super::scalars::NodePath;
+use super::scalars::{Any, NodePath};
 use super::session::{Session, told};
+use super::storage::{JournalEntry, StorageBackend};
 use super::types::Type;
-use crate::{Cursor, Filter};
+use crate::{Cursor, Filter, Json};
 
 pub(super) struct Query;
 
@@ -58,6 +59,39 @@ impl Query {
         let session = context.data::<Session>()?;
         let found = session.guard().find(&id).await.map_err(told)?;
         Ok(found.map(|record| TypeInstance::new(session, record)))
+    }
+
+    /// Every storage backend that the caller may list, and how it is.
+    async fn storage_backends(&self, context: &Context<'_>) -> Result<Vec<StorageBackend>> {
+        let session = context.data::<Session>()?;
+        let backends = session.guard().storage_backends().await.map_err(told)?;
+        Ok(backends.into_iter().map(|backend| StorageBackend::new(session, backend)).collect())
+    }
+
+    /// By id or unique name.
+    async fn storage_backend(&self, context: &Context<'_>, id: ID) -> Result<Option<StorageBackend>> {
+        let session = context.data::<Session>()?;
+        let found = session.guard().storage_backend(&id).await.map_err(told)?;
+        Ok(found.map(|backend| StorageBackend::new(session, backend)))
+    }
+
+    /// What a backend that takes no values would give for this context.
+    async fn pre_create_value(
+        &self,
+        context: &Context<'_>,
+        #[graphql(desc = "Its id or unique name")] backend: ID,
+        #[graphql(name = "context")] given: Option<Any>,
+    ) -> Result<Option<Any>> {
+        let session = context.data::<Session>()?;
+        let empty = || Json::parse("{}").map_err(|_| async_graphql::Error::new("there is no context"));
+        let given = inputs::document(given).map_or_else(empty, Ok)?;
+        Ok(session.guard().pre_create_value(&backend, &given).await.map_err(told)?.map(Any))
+    }
+
+    /// What was begun with storage backends and is not over, the oldest first.
+    async fn journal(&self, context: &Context<'_>) -> Result<Vec<JournalEntry>> {
+        let session = context.data::<Session>()?;
+        Ok(session.guard().journal().await.map_err(told)?.into_iter().map(JournalEntry::of).collect())
     }
 
     /// The Types whose path matches, and those that are attached to a node that does.

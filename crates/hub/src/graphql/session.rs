@@ -11,7 +11,7 @@ use async_graphql::{Error, ErrorExtensions as _};
 
 use super::scalars::Any;
 use crate::guard::{Failure, Guard};
-use crate::model::{Record, Version};
+use crate::model::{Lock, Record, Version};
 use crate::VersionId;
 
 /// Cheap to clone.
@@ -70,6 +70,10 @@ impl Session {
         self.0.reader.load_one(ContextOf(Versioned { record: record.clone(), number })).await
     }
 
+    pub(super) async fn held(&self, record: &Arc<Record>) -> Result<Option<Held>, Error> {
+        self.0.reader.load_one(HolderOf(Versioned { record: record.clone(), number: 0 })).await
+    }
+
     pub(super) async fn uses(&self, record: &str) -> Result<Vec<Record>, Error> {
         Ok(self.0.reader.load_one(Uses(record.to_owned())).await?.unwrap_or_default())
     }
@@ -88,6 +92,14 @@ pub(super) fn told(failure: Failure) -> Error {
 
 /// A value or a context, or why there is none.
 pub(super) type Document = Result<Any, String>;
+
+/// Who holds a record.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) hub: Option<Lock>,
+    /// What its backend says, or why it says nothing.
+    pub(super) backend: Result<Option<String>, String>,
+}
 
 struct Reader(Guard);
 
@@ -123,6 +135,8 @@ impl Hash for Versioned {
 struct ValueOf(Versioned);
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ContextOf(Versioned);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct HolderOf(Versioned);
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct AllVersions(String);
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -170,6 +184,22 @@ impl Loader<ContextOf> for Reader {
         let asked: Vec<(Record, u32)> = wanted.iter().map(|ContextOf(key)| ((*key.record).clone(), key.number)).collect();
         let mut found = self.0.contexts(&asked).await.map_err(told)?;
         let found = wanted.iter().filter_map(|key| Some((key.clone(), document(found.remove(&key.0.id())?))));
+        Ok(found.collect())
+    }
+}
+
+impl Loader<HolderOf> for Reader {
+    type Value = Held;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[HolderOf]) -> Result<HashMap<HolderOf, Held>, Error> {
+        let records: Vec<Record> = wanted.iter().map(|HolderOf(key)| (*key.record).clone()).collect();
+        let mut found = self.0.locked_by(&records).await.map_err(told)?;
+        let found = wanted.iter().filter_map(|key| {
+            let locked = found.remove(&key.0.record.id)?;
+            let backend = locked.backend.map_err(|error| Failure::told(&error));
+            Some((key.clone(), Held { hub: locked.hub, backend }))
+        });
         Ok(found.collect())
     }
 }

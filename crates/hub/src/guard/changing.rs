@@ -9,7 +9,7 @@ use super::{Failure, Guard};
 use crate::model::{Lock, Record};
 use crate::rules::locks::{Standing, standing};
 use crate::rules::texts::{self, Fault, Kept};
-use crate::{Batch, Change, Created, Deletion, Error};
+use crate::{Batch, Change, Created, Deletion, Error, LeftOutside, OnBackendFailure};
 
 impl Guard {
     /// Creates records, all of them or none.
@@ -42,14 +42,18 @@ impl Guard {
         self.seen(updated).await
     }
 
-    /// Deletes records, all of them or none.
-    pub async fn delete(&self, deletion: Deletion) -> Result<(), Failure> {
+    /// Deletes records, all of them or none; tells what stays outside.
+    pub async fn delete(&self, deletion: Deletion) -> Result<Vec<LeftOutside>, Failure> {
         self.check_count(deletion.ids.len())?;
         let Targets { records, missing } = self.targets(&deletion.ids).await?;
         if let Some(id) = missing.first() {
             return Err(texts::delete(id, &Kept::NotFound).into());
         }
-        let acts = self.acts_on("delete", deletion.ids.iter().filter_map(|id| records.get(id))).await?;
+        let going = || deletion.ids.iter().filter_map(|id| records.get(id));
+        let mut acts = self.acts_on("delete", going()).await?;
+        if deletion.on_backend_failure == OnBackendFailure::Orphan {
+            acts.extend(going().map(|record| act("orphan", "typeinstances", record)));
+        }
         let (hub, ids) = (self.hub.clone(), deletion.ids.clone());
         let deleted = together(&self.caller, acts, async move { hub.delete(deletion).await }).await;
         match deleted {

@@ -22,6 +22,8 @@ impl Failure {
                 Reason::Locked => "LOCKED",
                 Reason::InUse => "IN_USE",
                 Reason::Conflict => "CONFLICT",
+                Reason::Retry => "RETRY",
+                Reason::Backend => "BACKEND",
             },
             Failure::Hub(Error::Damaged { .. }) => "INTERNAL",
             Failure::Hub(_) => "UNAVAILABLE",
@@ -37,13 +39,20 @@ impl Failure {
     /// What the caller is told. Texts of other systems go to the log instead, once: they are not ours to vouch for.
     pub fn message(&self) -> String {
         match self {
-            Failure::Hub(Error::Refused { message, .. }) => message.clone(),
-            Failure::Hub(Error::Damaged { .. }) => {
+            Failure::Hub(error) => Failure::told(error),
+            Failure::Access(problem) => format!("{}; {}", problem.message, problem.hint),
+        }
+    }
+
+    /// What callers are told of an error of the hub.
+    pub(crate) fn told(error: &Error) -> String {
+        match error {
+            Error::Refused { message, .. } => message.clone(),
+            Error::Damaged { .. } => {
                 "what is kept of this record is damaged; look for the request id in the server's log".to_owned()
             }
-            Failure::Hub(Error::Database(_)) => "the hub's database does not answer; try again later".to_owned(),
-            Failure::Hub(Error::Key(_)) => "the hub's key is not available; try again later".to_owned(),
-            Failure::Access(problem) => format!("{}; {}", problem.message, problem.hint),
+            Error::Database(_) => "the hub's database does not answer; try again later".to_owned(),
+            Error::Key(_) => "the hub's key is not available; try again later".to_owned(),
         }
     }
 
@@ -54,7 +63,8 @@ impl Failure {
                 Reason::Invalid => StatusCode::BAD_REQUEST,
                 Reason::NotFound => StatusCode::NOT_FOUND,
                 Reason::Locked => StatusCode::LOCKED,
-                Reason::InUse | Reason::Conflict => StatusCode::CONFLICT,
+                Reason::InUse | Reason::Conflict | Reason::Retry => StatusCode::CONFLICT,
+                Reason::Backend => StatusCode::BAD_GATEWAY,
             },
             Error::Database(_) | Error::Key(_) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,

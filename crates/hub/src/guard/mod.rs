@@ -1,8 +1,8 @@
 //! The hub as one caller may use it.
 //!
 //! The door is [`Guard`], made for every request: the same deeds as those of [`Hub`](crate::Hub), each limited to what the
-//! caller may see and do. `sight` knows what was decided for this request, `reading` and `storage` give what may be seen,
-//! `changing` does what changes records, `acts` puts changes on record.
+//! caller may see and do. `sight` knows what was decided for this request, `reading`, `storage`, `types` and `watching` give
+//! what may be seen, `changing` does what changes records, `acts` puts changes on record.
 //!
 //! What must never be here: an answer that tells a record which the caller may not get from one that is not there; a change
 //! that is not an act of the caller.
@@ -13,7 +13,9 @@ mod failure;
 mod reading;
 mod relations;
 mod sight;
+mod storage;
 mod types;
+mod watching;
 
 use std::sync::Arc;
 
@@ -53,8 +55,8 @@ impl Guard {
 
     /// The same caller, about whom everything is asked anew.
     #[must_use]
-    pub fn anew(&self, caller: Caller) -> Guard {
-        Guard::new(self.hub.clone(), caller, self.limits)
+    pub fn anew(&self) -> Guard {
+        Guard::new(self.hub.clone(), self.caller.clone(), self.limits)
     }
 
     pub fn hub(&self) -> &Hub {

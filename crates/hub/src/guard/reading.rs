@@ -7,7 +7,7 @@ use access::Action;
 use super::sight::Part;
 use super::{Failure, GROUP, Guard};
 use crate::model::Record;
-use crate::{Cursor, Error, Filter, Json, Page, VersionId};
+use crate::{Cursor, Error, Filter, Json, LockedBy, Page, VersionId};
 
 /// A page of a list, and whether there is another.
 #[derive(Clone, Debug)]
@@ -170,6 +170,11 @@ impl Guard {
             }
         }
         Ok((allowed, refused))
+    }
+
+    /// Who holds each of these records, by the hub and by its backend.
+    pub async fn locked_by(&self, records: &[Record]) -> Result<HashMap<String, LockedBy>, Failure> {
+        Ok(self.hub.locked_by(records).await?)
     }
 
     fn may_not_read(&self) -> Failure {

@@ -36,7 +36,7 @@ impl Guard {
         let (marked, mut storage, mut acts) = (self.hub.marked_default().await?, HashMap::new(), Vec::new());
         for record in records {
             acts.push(act(verb, "typeinstances", record));
-            if self.is_storage(&record.type_ref, &mut storage).await? || marked.contains(&record.id) {
+            if record.storage || self.is_storage(&record.type_ref, &mut storage).await? || marked.contains(&record.id) {
                 acts.push(act(verb, "storagebackends", record));
             }
         }

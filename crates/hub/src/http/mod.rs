@@ -6,18 +6,21 @@
 //!
 //! What must never be here: a body in a log or an error; an answer for somebody whom the gate did not let in.
 
+mod events;
+
 use std::sync::Arc;
 
 use access::http::{Caller, Problem};
 use async_graphql::parser;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts as _, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
+use tokio::sync::{Semaphore, watch};
 
 use crate::Hub;
 use crate::graphql::{self, Api, Fault, Request};
@@ -32,6 +35,7 @@ struct Shared {
     hub: Hub,
     api: Api,
     settings: Settings,
+    followers: Arc<Semaphore>,
 }
 
 #[derive(Clone, Debug)]
@@ -40,12 +44,17 @@ pub struct Settings {
     pub limits: Limits,
     /// The largest request.
     pub body_bytes: usize,
+    /// How many follow at the same time.
+    pub followers: usize,
+    /// Turns true when the server stops: whoever follows is let go.
+    pub stop: watch::Receiver<bool>,
 }
 
 impl Http {
     pub fn new(hub: Hub, settings: Settings) -> Result<Http, parser::Error> {
         let api = Api::new(settings.graphql)?;
-        Ok(Http(Arc::new(Shared { hub, api, settings })))
+        let followers = Arc::new(Semaphore::new(settings.followers));
+        Ok(Http(Arc::new(Shared { hub, api, settings, followers })))
     }
 }
 
@@ -55,12 +64,20 @@ pub fn routes<S: Clone + Send + Sync + 'static>(http: &Http) -> Router<S> {
     Router::new().route("/graphql", post(answer)).layer(DefaultBodyLimit::disable()).with_state(http.clone())
 }
 
-async fn answer(State(http): State<Http>, caller: Caller, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
-    let request = read(&http, &headers, body).await?;
+async fn answer(State(http): State<Http>, request: axum::extract::Request) -> Result<Response, Problem> {
+    let (mut parts, body) = request.into_parts();
+    let caller = Caller::from_request_parts(&mut parts, &http).await?;
+    let request = read(&http, &parts.headers, body).await?;
     let prepared = match request.and_then(|request| http.0.api.prepare(request)) {
         Ok(prepared) => prepared,
         Err(fault) => return Ok(refused(&fault)),
     };
+    let takes_events = parts.headers.get_all(ACCEPT).iter().any(|value| {
+        value.to_str().is_ok_and(|value| value.split(',').any(|kind| kind.trim().starts_with("text/event-stream")))
+    });
+    if takes_events {
+        return events::stream(http, parts, caller, prepared);
+    }
     if prepared.is_subscription() {
         let fault = Fault::malformed("query: a subscription is answered as events; send 'Accept: text/event-stream'");
         return Ok(refused(&fault));

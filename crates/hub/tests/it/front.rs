@@ -1,5 +1,6 @@
 //! The hub behind its front door: real tokens and roles, a real audit log, requests as clients write them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use access::audit::{Audit, Config};
@@ -9,9 +10,11 @@ use access::{Authorities, Authorizer, Gate, NewToken, TokenAuthority, TokenStore
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Extension;
+use backends::drivers::file::File;
+use backends::{Client, Code, Driver, Failure, Server, ServerLimits, Serving};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
-use hub::Hub;
+use hub::{Connect, Endpoint, Hub};
 use hub::graphql::QueryLimits;
 use hub::guard::Limits;
 use hub::http::{Http, Settings, routes};
@@ -41,12 +44,14 @@ pub(crate) fn settings() -> Settings {
         graphql: hub::graphql::Settings { query: QueryLimits { depth: 20, fields: 2000 }, answer_records: 1000 },
         limits: Limits { list: 50, batch: 20 },
         body_bytes: 64 << 10,
+        followers: 2,
+        stop: tokio::sync::watch::channel(false).1,
     }
 }
 
 impl Front {
     pub(crate) async fn open(place: Place) -> Front {
-        let hub = place.hub().await;
+        let hub = place.hub_on(crate::place::settings(), Arc::new(Wire)).await;
         Front::over(place, hub).await
     }
 
@@ -152,3 +157,24 @@ impl Person<'_> {
 }
 
 pub(crate) const CREATE: &str = "mutation($in: CreateTypeInstanceInput!) { createTypeInstance(in: $in) }";
+
+/// A storage backend over the wire: the driver `file`, served on loopback.
+pub(crate) async fn file_backend(front: &Place) -> String {
+    let driver = File::open(front.directory.join("values")).unwrap();
+    let serving = Serving { listen: "127.0.0.1:0".parse().unwrap(), tls: None, limits: ServerLimits::default() };
+    let server = Server::bind(Arc::new(driver), serving).await.unwrap();
+    let address = server.address().to_string();
+    tokio::spawn(server.run(std::future::pending()));
+    address
+}
+
+/// Calls backends over the wire, as the server does.
+#[derive(Debug)]
+pub(crate) struct Wire;
+
+impl Connect for Wire {
+    fn connect(&self, endpoint: &Endpoint) -> Result<Arc<dyn Driver>, Failure> {
+        let client = Client::new(&backends::Endpoint::new(&endpoint.url, endpoint.mode));
+        Ok(Arc::new(client.map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?))
+    }
+}

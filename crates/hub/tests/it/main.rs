@@ -2,9 +2,12 @@
 
 mod place;
 
+mod front;
+
 mod concurrency;
 mod create;
 mod delete;
+mod graphql;
 mod list;
 mod locks;
 mod model;

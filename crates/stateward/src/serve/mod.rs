@@ -87,6 +87,9 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         None
     };
     let hub = Box::pin(hub::open(&settings, &db, keyring)).await?;
+    if let Some(hub) = hub.clone() {
+        tasks.spawn(async move { hub.run().await });
+    }
 
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
@@ -105,7 +108,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         explorer: explorer
             .as_ref()
             .map(|explorer| explorer::http(explorer, &settings, cluster.as_ref(), stop.subscribe())),
-        hub: hub.map(|hub| hub::http(hub, &settings.hub)).transpose()?,
+        hub: hub.map(|hub| hub::http(hub, &settings.hub, stop.subscribe())).transpose()?,
     };
     let around = |hosts| Around {
         door: door.clone(),

@@ -1,15 +1,20 @@
 //! The hub of this server: what it stands on, and how it is asked.
 
+mod policy;
+
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use backends::{Client, ClientTls, Code, Driver, Failure, Pem};
 use db::Db;
-use hub::Hub;
 use hub::graphql::QueryLimits;
 use hub::guard::Limits;
 use hub::http::Http;
 use hub::types::Type;
+use hub::{AllowedUrls, Connect, Encoding, Endpoint, Hub};
 use keys::{Key, Keyring, Sharing, key_file};
+use tokio::sync::watch;
 
 use crate::config::Secret;
 use crate::config::settings::{self, Settings};
@@ -34,8 +39,17 @@ pub(crate) async fn open(settings: &Settings, db: &Db, keyring: Keyring) -> Resu
         }
         None => (own_keyring(&settings.data_dir.join("hub.key")).await?, OWN_KEY.to_owned()),
     };
-    let behaviour = hub::Settings { namespace: set.namespace.clone(), encryption_key, require_types: set.require_types };
-    let hub = Hub::open(db.clone(), keyring, behaviour).await.context("failed to open the hub")?;
+    let mut behaviour = hub::Settings::new(&set.namespace, encryption_key);
+    behaviour.require_types = set.require_types;
+    behaviour.allowed_urls = AllowedUrls::parse(set.allowed_urls.iter().map(String::as_str))
+        .context("hub.allowed_urls has an entry that is not understood")?;
+    behaviour.policy = set.policy_file.as_deref().map_or(Ok(Vec::new()), policy::read)?;
+    behaviour.times.call = set.call_time;
+    behaviour.times.read = set.read_time;
+    behaviour.times.lock_question = set.lock_question_time;
+    behaviour.times.changes = set.changes_age;
+    let wire = Arc::new(Wire { tls: tls(set) });
+    let hub = Hub::open(db.clone(), keyring, behaviour, wire).await.context("failed to open the hub")?;
     if let Some(directory) = &set.types_dir {
         let types = types_below(directory)?;
         let count = types.len();
@@ -46,7 +60,7 @@ pub(crate) async fn open(settings: &Settings, db: &Db, keyring: Keyring) -> Resu
 }
 
 /// The hub as callers meet it.
-pub(crate) fn http(hub: Hub, set: &settings::Hub) -> Result<Http> {
+pub(crate) fn http(hub: Hub, set: &settings::Hub, stop: watch::Receiver<bool>) -> Result<Http> {
     let settings = hub::http::Settings {
         graphql: hub::graphql::Settings {
             query: QueryLimits { depth: set.query_depth, fields: set.query_fields },
@@ -54,8 +68,40 @@ pub(crate) fn http(hub: Hub, set: &settings::Hub) -> Result<Http> {
         },
         limits: Limits { list: set.list_records, batch: set.batch_records },
         body_bytes: usize::try_from(set.body_bytes).unwrap_or(usize::MAX),
+        followers: set.followers,
+        stop,
     };
     Http::new(hub, settings).context("failed to read the hub's own schema")
+}
+
+/// Calls storage backends over gRPC.
+#[derive(Debug)]
+struct Wire {
+    tls: Option<ClientTls>,
+}
+
+impl Connect for Wire {
+    fn connect(&self, endpoint: &Endpoint) -> std::result::Result<Arc<dyn Driver>, Failure> {
+        let mut calls = backends::Endpoint::new(&endpoint.url, endpoint.mode);
+        calls.tls.clone_from(&self.tls);
+        calls.encoding = match endpoint.encoding {
+            Encoding::Json => backends::Encoding::Strict,
+            Encoding::Legacy => backends::Encoding::Legacy,
+        };
+        let client = Client::new(&calls).map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
+        Ok(Arc::new(client))
+    }
+}
+
+fn tls(set: &settings::Hub) -> Option<ClientTls> {
+    let identity = set.backend_cert_file.clone().zip(set.backend_key_file.clone());
+    let authorities = set.backend_ca_file.clone();
+    let given = identity.is_some() || authorities.is_some();
+    given.then(|| ClientTls {
+        authorities: authorities.map(Pem::File),
+        identity: identity.map(|(certificate, key)| (Pem::File(certificate), Pem::File(key))),
+        server_name: None,
+    })
 }
 
 /// A key file that is made when it is first needed.
