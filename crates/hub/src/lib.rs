@@ -48,4 +48,4 @@ pub use store::{
     AttributeFilter, Batch, Change, Created, Cursor, DEFAULT_ATTRIBUTE, Deletion, Filter, MIGRATIONS, NewRecord,
     OnBackendFailure, Page, Relation, Rule, StorageChoice, TypeFilter, VersionId, Versions,
 };
-pub use work::LeftOutside;
+pub use work::{LeftOutside, Moved, OldCopy, Retire, Retired};

@@ -9,9 +9,10 @@ use super::inputs::{
 use super::instance::TypeInstance;
 use super::scalars::LockOwnerID;
 use super::session::{Session, told};
+use super::storage::RetireStorageBackendOutput;
 use super::types::Type;
 use crate::guard::Failure;
-use crate::{Batch, Created, Deletion, Error, OnBackendFailure, types};
+use crate::{Batch, Created, Deletion, Error, OnBackendFailure, Retire, types};
 
 pub(super) struct Mutation;
 
@@ -117,6 +118,41 @@ impl Mutation {
         let session = context.data::<Session>()?;
         session.guard().force_unlock(texts(ids.clone())).await.map_err(told)?;
         Ok(ids)
+    }
+
+    /// To another storage backend, with all their versions; one after another.
+    async fn move_type_instances(
+        &self,
+        context: &Context<'_>,
+        ids: Vec<ID>,
+        #[graphql(desc = "The id or the name of a storage backend")] to: ID,
+        #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
+    ) -> Result<Vec<TypeInstance>> {
+        let session = context.data::<Session>()?;
+        let owner = owner_id.map(|LockOwnerID(owner)| owner);
+        let moved = session.guard().move_records(texts(ids), to.0, owner).await.map_err(told)?;
+        TypeInstance::all(session, moved)
+    }
+
+    /// Ends a storage backend: with moveTo its records go there first, with orphan they go and their values stay outside.
+    async fn retire_storage_backend(
+        &self,
+        context: &Context<'_>,
+        id: ID,
+        move_to: Option<ID>,
+        #[graphql(default)] orphan: bool,
+    ) -> Result<RetireStorageBackendOutput> {
+        let session = context.data::<Session>()?;
+        let how = match (move_to, orphan) {
+            (Some(ID(to)), false) => Retire::MoveTo(to),
+            (None, true) => Retire::Orphan,
+            _ => {
+                let text = "moveTo: say where the records go, or that they are left outside with orphan: true; one of both";
+                return Err(told(Error::invalid(text).into()));
+            }
+        };
+        let retired = session.guard().retire(&id, how).await.map_err(told)?;
+        Ok(RetireStorageBackendOutput::of(id, retired))
     }
 
     /// Tries an entry of the journal now.

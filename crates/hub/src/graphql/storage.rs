@@ -6,7 +6,7 @@ use super::instance::{TypeInstance, TypeInstanceTypeReference};
 use super::scalars::{Any, DateTime};
 use super::session::{Session, told};
 use crate::guard::Failure;
-use crate::{JournalEntry as Entry, Json, StorageBackend as Backend};
+use crate::{JournalEntry as Entry, Json, Retired, StorageBackend as Backend};
 
 /// A registered storage backend.
 pub(super) struct StorageBackend {
@@ -129,6 +129,48 @@ impl JournalEntry {
             next_at: DateTime(entry.next),
             attempts: entry.attempts,
             error: entry.fault,
+        }
+    }
+}
+
+/// What became of the records of a backend that ended.
+#[derive(SimpleObject)]
+pub(super) struct RetireStorageBackendOutput {
+    id: ID,
+    /// The records that were moved.
+    moved: Vec<ID>,
+    /// The records whose values are left outside.
+    left: Vec<ID>,
+    left_outside: Vec<LeftOutside>,
+}
+
+/// Values that stay at a backend, because their record went without them.
+#[derive(SimpleObject)]
+pub(super) struct LeftOutside {
+    id: ID,
+    name: Option<String>,
+    #[graphql(name = "backendID")]
+    backend_id: ID,
+    /// How many versions there were.
+    versions: u32,
+    /// What the backend said, if it was asked.
+    error: Option<String>,
+}
+
+impl RetireStorageBackendOutput {
+    pub(super) fn of(id: ID, retired: Retired) -> RetireStorageBackendOutput {
+        let left_outside = retired.left.iter().map(|left| LeftOutside {
+            id: ID(left.id.clone()),
+            name: left.name.clone(),
+            backend_id: ID(left.backend.clone()),
+            versions: left.versions,
+            error: left.fault.clone(),
+        });
+        RetireStorageBackendOutput {
+            id,
+            moved: retired.moved.into_iter().map(|moved| ID(moved.id)).collect(),
+            left: retired.left.iter().map(|left| ID(left.id.clone())).collect(),
+            left_outside: left_outside.collect(),
         }
     }
 }

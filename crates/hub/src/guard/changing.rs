@@ -107,7 +107,7 @@ impl Guard {
         Err(texts(&faults).into())
     }
 
-    fn check_count(&self, count: usize) -> Result<(), Failure> {
+    pub(super) fn check_count(&self, count: usize) -> Result<(), Failure> {
         if count > self.limits.batch { Err(self.too_many("TypeInstances")) } else { Ok(()) }
     }
 }

@@ -1,12 +1,15 @@
 //! Storage backends and what was begun with them.
 
+use std::collections::HashMap;
+
 use access::Action;
 
 use super::acts::together;
-use super::relations::act;
+use super::relations::{Targets, act};
 use super::{Failure, GROUP, Guard};
 use crate::model::Record;
-use crate::{Error, Filter, JournalEntry, Json, Reason, StorageBackend};
+use crate::rules::texts::{self, Fault};
+use crate::{Error, Filter, JournalEntry, Json, Reason, Retire, Retired, StorageBackend};
 
 impl Guard {
     /// The backends that the caller may list, or get by their names.
@@ -47,6 +50,52 @@ impl Guard {
         let record = self.backend_record(backend).await?.ok_or_else(unknown)?;
         self.caller.may(&act("get", "storagebackends", &record).subresource("value")).await?;
         Ok(self.hub.pre_create_value(&record.id, context).await?)
+    }
+
+    /// Moves records to another backend, which the caller may use; the answer has those that it may get.
+    pub async fn move_records(
+        &self,
+        ids: Vec<String>,
+        to: String,
+        owner: Option<String>,
+    ) -> Result<Vec<Record>, Failure> {
+        self.check_count(ids.len())?;
+        if !self.may_use(&to).await? {
+            let Fault { reason, text } = texts::unknown_backends(&[to]);
+            return Err(Error::refused(reason, text).into());
+        }
+        let Targets { records, missing } = self.targets(&ids).await?;
+        if !missing.is_empty() {
+            return Err(texts::update(&[Fault::not_found(&missing)]).into());
+        }
+        let acts = self.acts_on("update", ids.iter().filter_map(|id| records.get(id))).await?;
+        let (hub, moving) = (self.hub.clone(), ids.clone());
+        together(&self.caller, acts, async move { hub.move_records(moving, &to, owner).await.map(drop) }).await?;
+        let moved = self.hub.records(&ids).await?;
+        let mut moved: HashMap<String, Record> = self
+            .seen(moved)
+            .await?
+            .into_iter()
+            .map(|record| (record.id.clone(), record))
+            .collect();
+        Ok(ids.iter().filter_map(|id| moved.remove(id)).collect())
+    }
+
+    /// Ends a backend: its records are moved, or go and leave their values outside.
+    pub async fn retire(&self, backend: &str, how: Retire) -> Result<Retired, Failure> {
+        let unknown = || Error::refused(Reason::NotFound, format!("there is no storage backend \"{backend}\""));
+        let record = self.backend_record(backend).await?.ok_or_else(unknown)?;
+        let mut acts = vec![act("delete", "storagebackends", &record), act("delete", "typeinstances", &record)];
+        match &how {
+            Retire::Orphan => acts.push(act("orphan", "storagebackends", &record)),
+            Retire::MoveTo(to) if !self.may_use(to).await? => {
+                let Fault { reason, text } = texts::unknown_backends(&[to.clone()]);
+                return Err(Error::refused(reason, text).into());
+            }
+            Retire::MoveTo(_) => {}
+        }
+        let hub = self.hub.clone();
+        together(&self.caller, acts, async move { hub.retire(&record.id, how).await }).await
     }
 
     /// Everything that is open in the journal; it is about records of all namespaces.

@@ -6,7 +6,7 @@
 //! deleted, new versions too, locks released; what was to be deleted or released is. An undone call may still land late, so
 //! it is undone once more when nothing of it can be on its way.
 //!
-//! While a record has an entry, nobody else changes it. No value is ever in the journal, and contexts are sealed.
+//! While a record is the subject of an entry, nobody else changes it. No value is ever in the journal, and contexts are sealed.
 
 mod recover;
 mod rows;
@@ -24,17 +24,20 @@ use crate::{Error, Json, Reason};
 pub use recover::JournalEntry;
 
 pub(crate) use rows::{
-    Fate, abort, busy, delete_reservations, free, insert, is_ours, keep, release, reserve, reserved,
+    Fate, abort, busy, delete_of_backend, delete_reservations, free, insert, is_ours, keep, release, reserve, reserved,
+    switched,
 };
+pub(crate) use settle::Settled;
 
 /// The tables that this module owns, as a step of [`crate::MIGRATIONS`].
 pub(crate) const TABLES: &str = "
 CREATE TABLE hub_journal (
-    id TEXT PRIMARY KEY, operation TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, record TEXT NOT NULL UNIQUE,
-    backend TEXT NOT NULL, target TEXT, first BIGINT NOT NULL, last BIGINT NOT NULL, holder TEXT, context BYTEA,
+    id TEXT PRIMARY KEY, operation TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, record TEXT NOT NULL,
+    subject TEXT UNIQUE, backend TEXT NOT NULL, target TEXT, first BIGINT NOT NULL, last BIGINT NOT NULL, holder TEXT, context BYTEA,
     owner TEXT NOT NULL, epoch BIGINT NOT NULL, lease_until BIGINT NOT NULL, deadline BIGINT NOT NULL,
     attempts BIGINT NOT NULL, fault TEXT, made_at BIGINT NOT NULL
 );
+CREATE INDEX hub_journal_by_record ON hub_journal (record);
 CREATE INDEX hub_journal_by_operation ON hub_journal (operation);
 CREATE INDEX hub_journal_by_lease ON hub_journal (lease_until);
 CREATE INDEX hub_journal_by_backend ON hub_journal (backend);

@@ -37,15 +37,15 @@ pub(super) fn read(row: &Row) -> Result<(Intent, Option<Vec<u8>>), Error> {
     Ok((intent, row.get(10)?))
 }
 
-/// Tells whether the record had no entry.
+/// Tells whether the record was the subject of no other entry.
 pub(crate) fn insert(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> Result<bool, Error> {
     let context = intent.context.as_ref();
     let sealed =
         context.map(|context| unlocked.seal(&intent.record, intent.last, Part::Intent, context)).transpose()?;
     let inserted = tx.execute(
-        "INSERT INTO hub_journal (id, operation, kind, state, record, backend, target, first, last, holder, context, owner, \
+        "INSERT INTO hub_journal (id, operation, kind, state, record, subject, backend, target, first, last, holder, context, owner, \
          epoch, lease_until, deadline, attempts, fault, made_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 0, NULL, $16) ON CONFLICT DO NOTHING",
+         VALUES ($1, $2, $3, $4, $5, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, 0, NULL, $16) ON CONFLICT DO NOTHING",
         params![
             &intent.id,
             &intent.operation,
@@ -68,11 +68,11 @@ pub(crate) fn insert(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> R
     Ok(inserted > 0)
 }
 
-/// Which of these records have an entry, in their order.
+/// Which of these records are the subject of an entry, in their order.
 pub(crate) fn busy(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     for chunk in ids.chunks(CHUNK) {
-        let sql = format!("SELECT record FROM hub_journal WHERE record IN ({})", places(1, chunk.len()));
+        let sql = format!("SELECT subject FROM hub_journal WHERE subject IN ({})", places(1, chunk.len()));
         for row in tx.query(&sql, &values(chunk))? {
             found.push(row.get::<String>(0)?);
         }
@@ -118,14 +118,16 @@ impl Fate {
     }
 }
 
-/// Gives an entry up that is still with whoever began it. Tells whether it was.
+/// Gives an entry up that is still with whoever began it, and still as it was. Tells whether it was: one that was committed
+/// after all is left alone.
 pub(crate) fn abort(tx: &mut Tx<'_>, intent: &Intent, fate: Fate, lease_until: Timestamp) -> Result<bool, Error> {
     if fate == Fate::Nothing {
-        return release(tx, intent);
+        let sql = "DELETE FROM hub_journal WHERE id = $1 AND owner = $2 AND epoch = $3 AND state = 'called'";
+        return Ok(tx.execute(sql, params![&intent.id, &intent.owner, intent.epoch])? > 0);
     }
     let left = fate.applied(intent, lease_until);
     let sql = "UPDATE hub_journal SET state = $1, deadline = $2, lease_until = $3 \
-               WHERE id = $4 AND owner = $5 AND epoch = $6";
+               WHERE id = $4 AND owner = $5 AND epoch = $6 AND state = 'called'";
     let changed = tx.execute(
         sql,
         params![
@@ -163,6 +165,42 @@ pub(crate) fn keep(tx: &mut Tx<'_>, intent: &Intent) -> Result<bool, Error> {
         ],
     )?;
     Ok(changed > 0)
+}
+
+/// A record is in its new place: what is left of the entry is the copy in the old one, which is nobody's subject. Tells
+/// whether it was ours to say so.
+pub(crate) fn switched(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> Result<bool, Error> {
+    let context = intent.context.as_ref();
+    let sealed =
+        context.map(|context| unlocked.seal(&intent.record, intent.last, Part::Intent, context)).transpose()?;
+    let sql = "UPDATE hub_journal SET state = $1, subject = NULL, context = $2, lease_until = $3, deadline = $4 \
+               WHERE id = $5 AND owner = $6 AND epoch = $7 AND state = 'called'";
+    let changed = tx.execute(
+        sql,
+        params![
+            IntentState::Forward.as_str(),
+            sealed,
+            intent.lease_until.as_microsecond(),
+            intent.deadline.as_microsecond(),
+            &intent.id,
+            &intent.owner,
+            intent.epoch
+        ],
+    )?;
+    Ok(changed > 0)
+}
+
+/// Removes all entries that concern a backend which is given up.
+pub(crate) fn delete_of_backend(tx: &mut Tx<'_>, backend: &str) -> Result<Vec<Intent>, Error> {
+    let sql = format!("{COLUMNS} WHERE backend = $1 OR target = $1");
+    let mut intents = Vec::new();
+    for row in tx.query(&sql, params![backend])? {
+        let (intent, _sealed) = read(&row)?;
+        delete_reservations(tx, &intent.operation)?;
+        tx.execute("DELETE FROM hub_journal WHERE id = $1", params![&intent.id])?;
+        intents.push(intent);
+    }
+    Ok(intents)
 }
 
 /// Takes entries whose lease is over, the oldest first.

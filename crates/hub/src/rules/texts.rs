@@ -164,6 +164,10 @@ pub fn delete(id: &str, kept: &Kept) -> Error {
     Error::refused(reason, format!("failed to delete TypeInstance with ID \"{id}\": {text}"))
 }
 
+pub fn moving(id: &str, fault: &Fault) -> Error {
+    Error::refused(fault.reason, format!("failed to move TypeInstance with ID \"{id}\": {}", fault.text))
+}
+
 fn reason(faults: &[Fault]) -> Reason {
     faults.first().map_or(Reason::Invalid, |fault| fault.reason)
 }

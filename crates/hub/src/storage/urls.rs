@@ -3,14 +3,14 @@
 /// Addresses of backends that are let through. Empty lets all through: whoever may register a backend may name any.
 ///
 /// A pattern is `host:port`, in which `*` stands for anything within its part, such as `*.storage.svc:50051` or
-/// `127.0.0.1:*`; with a scheme before it (`https://*:*`) it lets through that scheme only.
+/// `127.0.0.1:*`; with a scheme before it (`https://*:*`) it lets through that scheme only. `unix:/run/*` is for sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedUrls(Vec<Address>);
 
 /// Why an address, or a pattern of them, is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    #[error("url: it must be host:port, alone or after http:// or https://, without user, path and query")]
+    #[error("url: it must be host:port, alone or after http://, https://, grpc:// or grpcs://, or unix:/path")]
     Form,
     #[error("url: this server does not let backends be there; ask for it in hub.allowedUrls, or use another address")]
     NotAllowed,
@@ -43,8 +43,13 @@ impl AllowedUrls {
 
 impl Address {
     fn parse(text: &str) -> Result<Address, UrlError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let good = path.starts_with('/') && !path.contains("..") && !path.chars().any(char::is_control);
+            let address = Address { scheme: Some("unix".to_owned()), host: path.to_owned(), port: String::new() };
+            return if good { Ok(address) } else { Err(UrlError::Form) };
+        }
         let (scheme, rest) = match text.split_once("://") {
-            Some((scheme @ ("http" | "https"), rest)) => (Some(scheme.to_owned()), rest),
+            Some((scheme @ ("http" | "https" | "grpc" | "grpcs"), rest)) => (Some(scheme.to_owned()), rest),
             Some(_) => return Err(UrlError::Form),
             None => (None, text),
         };
@@ -97,6 +102,10 @@ mod tests {
             (&["127.0.0.1:*"], "127.0.0.1.example.com:7", Err(UrlError::NotAllowed)),
             (&["https://*:*"], "a:1", Err(UrlError::NotAllowed)),
             (&["https://*:*"], "https://a:1", Ok(())),
+            (&[], "unix:/run/a.sock", Ok(())),
+            (&["*:*"], "unix:/run/a.sock", Err(UrlError::NotAllowed)),
+            (&["unix:/run/*"], "unix:/run/a.sock", Ok(())),
+            (&["unix:/run/*"], "unix:/run/../etc/a.sock", Err(UrlError::Form)),
         ];
         for (patterns, url, expected) in table {
             let allowed = AllowedUrls::parse(patterns.iter().copied()).unwrap();

@@ -191,7 +191,7 @@ impl Plan {
             if tx.query_opt("SELECT 1 FROM hub_records WHERE id = $1", params![end])?.is_none() {
                 return refused(texts::bad_relations());
             }
-            let going = "SELECT 1 FROM hub_journal WHERE record = $1 AND kind = 'delete'";
+            let going = "SELECT 1 FROM hub_journal WHERE subject = $1 AND kind = 'delete'";
             if tx.query_opt(going, params![end])?.is_some() {
                 return refused(Fault::busy(std::slice::from_ref(end)));
             }

@@ -128,7 +128,7 @@ impl Going {
 
     /// Whoever gives the values up does not wait for what was begun with them either, unless somebody is at it.
     fn drop_stuck(&self, tx: &mut Tx<'_>, id: &str) -> Result<(), Error> {
-        let sql = "DELETE FROM hub_journal WHERE record = $1 AND (state <> 'called' OR lease_until <= $2)";
+        let sql = "DELETE FROM hub_journal WHERE subject = $1 AND (state <> 'called' OR lease_until <= $2)";
         tx.execute(sql, params![id, self.now.as_microsecond()])?;
         Ok(())
     }
@@ -144,6 +144,6 @@ impl Going {
 
 /// Whether something is being done with a record, or by means of it.
 fn is_needed(tx: &mut Tx<'_>, id: &str) -> Result<bool, Error> {
-    let sql = "SELECT 1 FROM hub_journal WHERE record = $1 OR backend = $1 OR target = $1 LIMIT 1";
+    let sql = "SELECT 1 FROM hub_journal WHERE subject = $1 OR backend = $1 OR target = $1 LIMIT 1";
     Ok(!tx.query(sql, params![id])?.is_empty() || journal::reserved(tx, END, id)?)
 }

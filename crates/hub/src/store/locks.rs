@@ -162,7 +162,7 @@ impl Releasing {
 pub(crate) fn expired(tx: &mut Tx<'_>, now: Timestamp, most: usize) -> Result<Vec<String>, Error> {
     let sql = format!(
         "SELECT l.record FROM hub_locks l JOIN hub_records r ON r.id = l.record WHERE l.expires <= $1 AND r.backend <> $2 \
-         AND NOT EXISTS (SELECT 1 FROM hub_journal j WHERE j.record = l.record) LIMIT {most}"
+         AND NOT EXISTS (SELECT 1 FROM hub_journal j WHERE j.subject = l.record) LIMIT {most}"
     );
     tx.query(&sql, params![now.as_microsecond(), BUILT_IN])?.iter().map(|row| Ok(row.get(0)?)).collect()
 }

@@ -9,6 +9,7 @@ mod delete;
 mod insert;
 mod list;
 mod locks;
+mod moving;
 mod read;
 pub(crate) mod rows;
 mod types;
@@ -31,6 +32,7 @@ pub(crate) use create::{END, Plan, Reserved, digest_of};
 pub(crate) use delete::{Going, delete_record};
 pub(crate) use insert::ensure_built_in;
 pub(crate) use locks::{Locking, NotHeld, Releasing, Whose, expired};
+pub(crate) use moving::{Copied, Moving};
 pub(crate) use types::Known;
 pub(crate) use update::{Begun, Updating};
 

@@ -8,6 +8,10 @@ mod calls;
 mod create;
 mod delete;
 mod locks;
+mod moving;
+mod retire;
 mod update;
 
 pub use delete::LeftOutside;
+pub use moving::{Moved, OldCopy};
+pub use retire::{Retire, Retired};

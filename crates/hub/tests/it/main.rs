@@ -1,5 +1,6 @@
 //! The hub on both databases: every test runs on SQLite and on PostgreSQL.
 
+mod outside;
 mod place;
 
 mod front;
@@ -8,6 +9,8 @@ mod concurrency;
 mod create;
 mod delete;
 mod graphql;
+mod external;
+mod faults;
 mod list;
 mod locks;
 mod model;
