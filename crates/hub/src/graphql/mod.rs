@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
 use async_graphql::{Positioned, Response, Schema, parser};
+use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -102,13 +103,13 @@ impl Api {
 
     pub async fn execute(&self, guard: Guard, prepared: Prepared) -> Response {
         let session = Session::new(guard, self.0.settings.answer_records);
-        self.0.schema.execute(prepared.request.data(session)).await
+        coded(self.0.schema.execute(prepared.request.data(session)).await)
     }
 
     /// The answers to a request, one after another: those of a subscription, or the one of anything else.
     pub(crate) fn follow(&self, followed: Followed, prepared: Prepared) -> BoxStream<'static, Response> {
         let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records);
-        self.0.schema.execute_stream(prepared.request.data(session).data(followed))
+        self.0.schema.execute_stream(prepared.request.data(session).data(followed)).map(coded).boxed()
     }
 }
 
@@ -142,6 +143,17 @@ fn operation<'a>(
             _ => Err(Fault::malformed("operationName: the document has several operations; name one")),
         },
     }
+}
+
+/// What does not fit the schema gets its code here; everything else has one.
+fn coded(mut response: Response) -> Response {
+    for error in &mut response.errors {
+        let extensions = error.extensions.get_or_insert_default();
+        if extensions.get("code").is_none() {
+            extensions.set("code", "BAD_REQUEST");
+        }
+    }
+    response
 }
 
 /// The parser's own text would repeat a line of the document, and values with it.

@@ -1,6 +1,7 @@
 //! What can be followed.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use async_graphql::{Context, Enum, ID, Result, SimpleObject, Subscription};
 use futures::Stream;
@@ -58,8 +59,17 @@ impl Subscriptions {
             Some(after) => after.parse().map_err(|error: crate::Error| told(error.into()))?,
             None => hub.changes_end().await.map_err(|error| told(error.into()))?,
         };
-        let (changed, most) = (hub.changed(), session.most());
-        let following = Following { followed, filter, cursor, changed, most, waiting: VecDeque::new(), ended: false };
+        let following = Following {
+            guard: session.guard().clone(),
+            asked: Instant::now(),
+            followed,
+            filter,
+            cursor,
+            changed: hub.changed(),
+            most: session.most(),
+            waiting: VecDeque::new(),
+            ended: false,
+        };
         Ok(unfold(following, |mut following| async move {
             let change = following.next().await?;
             Some((change, following))
@@ -68,6 +78,9 @@ impl Subscriptions {
 }
 
 struct Following {
+    /// What was decided about the caller, and since when.
+    guard: Guard,
+    asked: Instant,
     followed: Followed,
     filter: Filter,
     cursor: ChangeCursor,
@@ -79,6 +92,8 @@ struct Following {
 
 /// Events that are read at a time.
 const AT_ONCE: usize = 100;
+/// Events that come together are decided together, for this long.
+const DECIDED: Duration = Duration::from_millis(500);
 
 impl Following {
     /// The next change; `None` at the end. After a failure nothing more comes.
@@ -99,7 +114,11 @@ impl Following {
     }
 
     async fn step(&mut self) -> Result<Option<TypeInstanceChange>> {
-        let guard = self.followed.borrow_and_update().clone();
+        if self.followed.has_changed().is_ok_and(|changed| changed) || self.asked.elapsed() > DECIDED {
+            self.guard = self.followed.borrow_and_update().anew();
+            self.asked = Instant::now();
+        }
+        let guard = self.guard.clone();
         let Some(event) = self.waiting.pop_front() else {
             self.changed.borrow_and_update();
             let found = guard.hub().changes_after(Some(self.cursor), AT_ONCE).await;
@@ -112,7 +131,6 @@ impl Following {
             return Ok(None);
         };
         self.cursor = event.cursor;
-        let guard = guard.anew();
         let Some(record) = guard.watched(&event, &self.filter).await.map_err(told)? else { return Ok(None) };
         let session = Session::new(guard, self.most);
         let kind = match event.kind {

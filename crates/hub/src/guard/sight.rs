@@ -20,8 +20,8 @@ use crate::model::Record;
 pub(super) struct Sight {
     caller: Caller,
     known: Mutex<HashMap<Action, Arc<OnceCell<bool>>>>,
-    /// How many names may still be asked for.
-    names: AtomicUsize,
+    /// How many names may still be asked for, apart for each part, so that one hides nothing of the other.
+    names: [AtomicUsize; 2],
 }
 
 /// What of a record is to be seen.
@@ -37,7 +37,7 @@ const QUESTIONS_AT_ONCE: usize = 8;
 
 impl Sight {
     pub(super) fn new(caller: Caller) -> Sight {
-        Sight { caller, known: Mutex::default(), names: AtomicUsize::new(NAMES_PER_REQUEST) }
+        Sight { caller, known: Mutex::default(), names: [NAMES_PER_REQUEST, NAMES_PER_REQUEST].map(AtomicUsize::new) }
     }
 
     /// A no is an answer; that nobody can tell is a failure.
@@ -73,7 +73,7 @@ impl Sight {
                 indices.iter().for_each(|index| seen[*index] = true);
                 continue;
             }
-            let named = indices.into_iter().filter(|_| self.take_name());
+            let named = indices.into_iter().filter(|_| self.take_name(part));
             let named = named.map(|index| async move { Ok::<_, Problem>((index, self.sees(&records[index], part).await?)) });
             let named: Vec<_> = named.collect();
             let answers: Vec<(usize, bool)> =
@@ -102,9 +102,13 @@ impl Sight {
         Ok(Some(allowed.into_iter().flatten().collect()))
     }
 
-    fn take_name(&self) -> bool {
+    fn take_name(&self, part: Part) -> bool {
+        let names = match part {
+            Part::Metadata => &self.names[0],
+            Part::Value => &self.names[1],
+        };
         let less = |left: usize| left.checked_sub(1);
-        self.names.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        names.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 }
 

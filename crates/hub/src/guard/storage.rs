@@ -88,11 +88,12 @@ impl Guard {
         let mut acts = vec![act("delete", "storagebackends", &record), act("delete", "typeinstances", &record)];
         match &how {
             Retire::Orphan => acts.push(act("orphan", "storagebackends", &record)),
-            Retire::MoveTo(to) if !self.may_use(to).await? => {
-                let Fault { reason, text } = texts::unknown_backends(&[to.clone()]);
-                return Err(Error::refused(reason, text).into());
+            Retire::MoveTo(to) => {
+                if !self.may_use(to).await? {
+                    let Fault { reason, text } = texts::unknown_backends(std::slice::from_ref(to));
+                    return Err(Error::refused(reason, text).into());
+                }
             }
-            Retire::MoveTo(_) => {}
         }
         let hub = self.hub.clone();
         together(&self.caller, acts, async move { hub.retire(&record.id, how).await }).await

@@ -14,7 +14,7 @@ use access::http::{Caller, Problem};
 use async_graphql::parser;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequestParts as _, State};
+use axum::extract::{FromRequestParts as _, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
@@ -60,8 +60,7 @@ impl Http {
 
 /// Everything that is served about the hub.
 pub fn routes<S: Clone + Send + Sync + 'static>(http: &Http) -> Router<S> {
-    // The body is limited where it is read, by the setting of its own.
-    Router::new().route("/graphql", post(answer)).layer(DefaultBodyLimit::disable()).with_state(http.clone())
+    Router::new().route("/graphql", post(answer)).with_state(http.clone())
 }
 
 async fn answer(State(http): State<Http>, request: axum::extract::Request) -> Result<Response, Problem> {

@@ -9,10 +9,8 @@ use crate::hub::Hub;
 use crate::model::{AttributeRef, BUILT_IN, TypeRef};
 use crate::rules::texts::Fault;
 use crate::types::Schema;
+use crate::store::DEFAULT_ATTRIBUTE as DEFAULT;
 use crate::{Error, Json, Reason};
-
-/// The attribute of the backend for those who name none.
-const DEFAULT: &str = "cap.core.attribute.default";
 
 /// Where the values of a record are kept.
 #[derive(Clone, Debug)]

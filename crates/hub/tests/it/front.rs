@@ -45,7 +45,7 @@ pub(crate) fn settings() -> Settings {
         limits: Limits { list: 50, batch: 20 },
         body_bytes: 64 << 10,
         followers: 2,
-        stop: tokio::sync::watch::channel(false).1,
+        stop: Box::leak(Box::new(tokio::sync::watch::Sender::new(false))).subscribe(),
     }
 }
 

@@ -33,7 +33,7 @@ async fn what_is_no_request_is_a_400_that_says_why() {
         (query("query a { __typename } query b { __typename }"), "BAD_REQUEST", "operationName"),
         (json!({ "query": "query a { __typename }", "operationName": "b" }).to_string(), "BAD_REQUEST", "operationName"),
         (json!({ "query": "{ __typename }", "variables": [1] }).to_string(), "BAD_REQUEST", "variables"),
-        (query("mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: 1.50 }) }"), "BAD_REQUEST", "line 1, column 94"),
+        (query("mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: 1.50 }) }"), "BAD_REQUEST", "line 1, column 87"),
         (query(&format!("{{ a(b: {}1{}) }}", "[".repeat(5000), "]".repeat(5000))), "BAD_REQUEST", "nested"),
         (query("subscription { typeInstanceChanges { id } }"), "BAD_REQUEST", "text/event-stream"),
         (query(&deep), "TOO_LARGE", "hub.query_depth"),
