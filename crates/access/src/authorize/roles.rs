@@ -270,7 +270,10 @@ mod tests {
             ("backend", Action::on("create", "hub.stateward.dev", "storagebackends").in_namespace("a")),
             ("record", Action::on("list", "hub.stateward.dev", "typeinstances").in_namespace("a")),
             ("lock", Action::on("create", "hub.stateward.dev", "typeinstances").subresource("lock").in_namespace("a")),
-            ("force", Action::on("force-unlock", "hub.stateward.dev", "typeinstances").subresource("lock").in_namespace("a")),
+            (
+                "force",
+                Action::on("force-unlock", "hub.stateward.dev", "typeinstances").subresource("lock").in_namespace("a"),
+            ),
             ("orphan", Action::on("orphan", "hub.stateward.dev", "typeinstances").in_namespace("a")),
             ("journal", Action::on("list", "hub.stateward.dev", "journal")),
             ("abandon", Action::on("delete", "hub.stateward.dev", "journal").named("x")),

@@ -8,8 +8,8 @@ use crate::model::{AttributeRef, ReferenceError, TypeRef};
 use crate::rules::names;
 use crate::types::PathPattern;
 use crate::{
-    AttributeFilter, Batch, Change, Cursor, Error, Filter, Json, NewRecord, Relation, Rule, StorageChoice, TypeFilter as Types,
-    Versions,
+    AttributeFilter, Batch, Change, Cursor, Error, Filter, Json, NewRecord, Relation, Rule, StorageChoice,
+    TypeFilter as Types, Versions,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -62,19 +62,25 @@ impl TypeInstanceFilter {
         if let Some(namespace) = &namespace {
             names::check_namespace(namespace)?;
         }
-        let attributes = attributes.unwrap_or_default().into_iter().flatten().map(|AttributeFilterInput { path, rule, revision }| {
-            Ok(AttributeFilter {
-                path: parsed("filter.attributes.path", &path.0)?,
-                revision: revision.map(|Version(revision)| parsed("filter.attributes.revision", &revision)).transpose()?,
-                rule: match rule {
-                    Some(FilterRule::Exclude) => Rule::Exclude,
-                    Some(FilterRule::Include) | None => Rule::Include,
-                },
-            })
-        });
+        let attributes = attributes.unwrap_or_default().into_iter().flatten().map(
+            |AttributeFilterInput { path, rule, revision }| {
+                Ok(AttributeFilter {
+                    path: parsed("filter.attributes.path", &path.0)?,
+                    revision: revision
+                        .map(|Version(revision)| parsed("filter.attributes.revision", &revision))
+                        .transpose()?,
+                    rule: match rule {
+                        Some(FilterRule::Exclude) => Rule::Exclude,
+                        Some(FilterRule::Include) | None => Rule::Include,
+                    },
+                })
+            },
+        );
         let type_ref = type_ref.map(|TypeRefFilterInput { path, revision }| {
-            let path = PathPattern::parse(&path.0).map_err(|fault| Error::invalid(format!("filter.typeRef.path: {fault}")))?;
-            let revision = revision.map(|Version(revision)| parsed("filter.typeRef.revision", &revision)).transpose()?;
+            let path =
+                PathPattern::parse(&path.0).map_err(|fault| Error::invalid(format!("filter.typeRef.path: {fault}")))?;
+            let revision =
+                revision.map(|Version(revision)| parsed("filter.typeRef.revision", &revision)).transpose()?;
             Ok::<_, Error>(Types { path, revision })
         });
         Ok(Filter {
@@ -101,7 +107,8 @@ pub(super) struct TypeFilter {
 
 impl TypeFilter {
     pub(super) fn read(given: Option<TypeFilter>) -> Result<PathPattern, Error> {
-        let pattern = given.and_then(|filter| filter.path_pattern).map_or_else(|| "*".to_owned(), |NodePath(path)| path);
+        let pattern =
+            given.and_then(|filter| filter.path_pattern).map_or_else(|| "*".to_owned(), |NodePath(path)| path);
         PathPattern::parse(&pattern).map_err(|fault| Error::invalid(format!("filter.pathPattern: {fault}")))
     }
 }
@@ -149,8 +156,17 @@ pub(super) struct CreateTypeInstanceInput {
 
 impl CreateTypeInstanceInput {
     pub(super) fn read(self) -> Result<NewRecord, Error> {
-        let CreateTypeInstanceInput { alias, name, namespace, created_by, type_ref, attributes, value, backend, additional_parameters } =
-            self;
+        let CreateTypeInstanceInput {
+            alias,
+            name,
+            namespace,
+            created_by,
+            type_ref,
+            attributes,
+            value,
+            backend,
+            additional_parameters,
+        } = self;
         let type_ref = TypeRef {
             path: parsed("typeRef.path", &type_ref.path.0)?,
             revision: parsed("typeRef.revision", &type_ref.revision.0)?,
@@ -158,7 +174,9 @@ impl CreateTypeInstanceInput {
         let backend = match (backend, document(additional_parameters)) {
             (None, None) => None,
             (None, Some(_)) => {
-                return Err(Error::invalid("additionalParameters: they are for a storage backend; name one in backend"));
+                return Err(Error::invalid(
+                    "additionalParameters: they are for a storage backend; name one in backend",
+                ));
             }
             (Some(BackendInput(choice)), parameters) => {
                 let context = one_of(choice.context, parameters)?;
@@ -188,7 +206,8 @@ pub(super) struct CreateTypeInstancesInput {
 impl CreateTypeInstancesInput {
     pub(super) fn read(self) -> Result<Batch, Error> {
         let records = self.type_instances.into_iter().map(CreateTypeInstanceInput::read);
-        let relations = self.uses_relations.into_iter().map(|TypeInstanceUsesRelationInput { from, to }| Relation { from, to });
+        let relations =
+            self.uses_relations.into_iter().map(|TypeInstanceUsesRelationInput { from, to }| Relation { from, to });
         Ok(Batch {
             records: records.collect::<Result<_, Error>>()?,
             relations: relations.collect(),
@@ -282,9 +301,9 @@ pub(super) fn document(given: Option<Any>) -> Option<Json> {
 /// The same thing has two names; one of them is enough.
 fn one_of(context: Option<Json>, parameters: Option<Json>) -> Result<Option<Json>, Error> {
     match (context, parameters) {
-        (Some(context), Some(parameters)) if context != parameters => {
-            Err(Error::invalid("additionalParameters: they are the same as backend.context, which is there, too; leave one out"))
-        }
+        (Some(context), Some(parameters)) if context != parameters => Err(Error::invalid(
+            "additionalParameters: they are the same as backend.context, which is there, too; leave one out",
+        )),
         (context, parameters) => Ok(context.or(parameters)),
     }
 }

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::instrumentation::TypeInstanceInstrumentation;
 use super::scalars::{Any, DateTime, LockOwnerID, NodePath, Version};
 use super::session::{Held, Session};
-use crate::model::{self, Record, TypeRef};
 use crate::VersionId;
+use crate::model::{self, Record, TypeRef};
 
 /// A typed record.
 pub(super) struct TypeInstance {

@@ -90,7 +90,9 @@ impl Scales<'_> {
         // Validation says that there is no such fragment.
         let Some(fragment) = self.document.fragments.get(name) else { return Ok(Weight::default()) };
         if self.open >= FRAGMENTS {
-            return Err(Fault::malformed(format!("query: fragments spread fragments more than {FRAGMENTS} levels deep")));
+            return Err(Fault::malformed(format!(
+                "query: fragments spread fragments more than {FRAGMENTS} levels deep"
+            )));
         }
         self.known.insert(name.clone(), None);
         self.open += 1;

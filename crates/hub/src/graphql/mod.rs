@@ -136,7 +136,9 @@ fn operation<'a>(
     match name {
         Some(name) => {
             let found = operations.find(|(known, _)| known.is_some_and(|known| known == name));
-            found.map(|(_, operation)| operation).ok_or_else(|| Fault::malformed("operationName: the document has no such operation"))
+            found
+                .map(|(_, operation)| operation)
+                .ok_or_else(|| Fault::malformed("operationName: the document has no such operation"))
         }
         None => match (operations.next(), operations.next()) {
             (Some((_, operation)), None) => Ok(operation),

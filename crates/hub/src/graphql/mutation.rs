@@ -64,7 +64,8 @@ impl Mutation {
         r#in: Vec<Option<UpdateTypeInstancesInput>>,
     ) -> Result<Vec<TypeInstance>> {
         let session = context.data::<Session>()?;
-        let changes = r#in.into_iter().flatten().map(UpdateTypeInstancesInput::read).collect::<std::result::Result<_, _>>();
+        let changes =
+            r#in.into_iter().flatten().map(UpdateTypeInstancesInput::read).collect::<std::result::Result<_, _>>();
         let changes = changes.map_err(|error: Error| told(error.into()))?;
         TypeInstance::all(session, session.guard().update(changes).await.map_err(told)?)
     }
@@ -147,7 +148,8 @@ impl Mutation {
             (Some(ID(to)), false) => Retire::MoveTo(to),
             (None, true) => Retire::Orphan,
             _ => {
-                let text = "moveTo: say where the records go, or that they are left outside with orphan: true; one of both";
+                let text =
+                    "moveTo: say where the records go, or that they are left outside with orphan: true; one of both";
                 return Err(told(Error::invalid(text).into()));
             }
         };

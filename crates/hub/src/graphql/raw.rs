@@ -29,7 +29,8 @@ impl Inputs {
             if let TypeSystemDefinition::Type(definition) = definition
                 && let TypeKind::InputObject(input) = definition.node.kind
             {
-                let fields = input.fields.into_iter().map(|field| (field.node.name.node.to_string(), field.node.ty.node));
+                let fields =
+                    input.fields.into_iter().map(|field| (field.node.name.node.to_string(), field.node.ty.node));
                 objects.insert(definition.node.name.node.to_string(), fields.collect());
             }
         }
@@ -37,7 +38,11 @@ impl Inputs {
     }
 
     /// The variables of an operation; those that it does not declare are dropped.
-    pub(super) fn variables(&self, operation: &OperationDefinition, given: Option<&RawValue>) -> Result<Variables, Fault> {
+    pub(super) fn variables(
+        &self,
+        operation: &OperationDefinition,
+        given: Option<&RawValue>,
+    ) -> Result<Variables, Fault> {
         let given: Option<BTreeMap<String, &RawValue>> = match given {
             None => None,
             Some(given) => serde_json::from_str(given.get())
@@ -166,10 +171,14 @@ mod tests {
         let exact = r#"{ "n": [12345678901234567890123, 1.50, -0.0e+10], "x": null, "x": "é" }"#;
         let compact = Json::parse(exact).unwrap();
         assert_eq!(json(&cut("Any", exact).unwrap()).unwrap(), compact);
-        let Value::Object(fields) = cut("In!", &format!("{{\"value\": {exact}, \"first\": 7}}")).unwrap() else { panic!() };
+        let Value::Object(fields) = cut("In!", &format!("{{\"value\": {exact}, \"first\": 7}}")).unwrap() else {
+            panic!()
+        };
         assert_eq!(json(&fields["value"]).unwrap(), compact);
         assert_eq!(fields["first"], Value::from(7));
-        for nested in [format!("{{\"inner\": [{{\"value\": {exact}}}]}}"), format!("{{\"inner\": {{\"value\": {exact}}}}}")] {
+        for nested in
+            [format!("{{\"inner\": [{{\"value\": {exact}}}]}}"), format!("{{\"inner\": {{\"value\": {exact}}}}}")]
+        {
             let Value::Object(fields) = cut("In", &nested).unwrap() else { panic!() };
             let inner = match &fields["inner"] {
                 Value::List(items) => items[0].clone(),

@@ -1,6 +1,6 @@
 //! The draft of delegated storage selects `backend` as a leaf, the id; the schema that was shipped has an object there.
 
-use async_graphql::parser::types::{ExecutableDocument, DocumentOperations, Selection, SelectionSet};
+use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, Selection, SelectionSet};
 use async_graphql::{Name, Positioned};
 
 /// A leaf `backend` becomes `backend: backendID`.

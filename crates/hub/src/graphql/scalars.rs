@@ -30,7 +30,9 @@ pub(super) struct DateTime(pub(super) Timestamp);
 impl ScalarType for DateTime {
     fn parse(value: Value) -> InputValueResult<DateTime> {
         let text = text(value)?;
-        text.parse().map(DateTime).map_err(|_| InputValueError::custom("it is not a moment such as 2026-01-31T12:00:00Z"))
+        text.parse()
+            .map(DateTime)
+            .map_err(|_| InputValueError::custom("it is not a moment such as 2026-01-31T12:00:00Z"))
     }
 
     fn to_value(&self) -> Value {
@@ -87,7 +89,8 @@ pub(super) struct BackendInput(pub(super) StorageChoice);
 impl ScalarType for BackendInput {
     fn parse(value: Value) -> InputValueResult<BackendInput> {
         let json = raw::json(&value).map_err(InputValueError::custom)?;
-        let fault = || InputValueError::custom("it is neither the id or name of a storage backend nor an object {id, context}");
+        let fault =
+            || InputValueError::custom("it is neither the id or name of a storage backend nor an object {id, context}");
         let choice = if json.text().starts_with('"') {
             StorageChoice { id: serde_json::from_str(json.text()).map_err(|_| fault())?, context: None }
         } else {

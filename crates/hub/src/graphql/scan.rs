@@ -31,7 +31,9 @@ pub(super) fn check(document: &str) -> Result<(), Fault> {
                     _ => depth,
                 };
                 if depth > DEEPEST {
-                    return Err(Fault::malformed(format!("query: brackets are nested more than {DEEPEST} levels deep")));
+                    return Err(Fault::malformed(format!(
+                        "query: brackets are nested more than {DEEPEST} levels deep"
+                    )));
                 }
                 letter.len_utf8()
             }
@@ -89,7 +91,11 @@ mod tests {
 
     #[test]
     fn numbers_that_a_double_rounds_are_refused_with_their_place() {
-        for good in ["{ a(b: 12, c: -7, d: 0.5, e: 18446744073709551615) }", "{ a1_2: b(x: \"1.50\") # 1.50\n c }", "\"\"\"1.50 \\\"\"\" 1.50\"\"\""] {
+        for good in [
+            "{ a(b: 12, c: -7, d: 0.5, e: 18446744073709551615) }",
+            "{ a1_2: b(x: \"1.50\") # 1.50\n c }",
+            "\"\"\"1.50 \\\"\"\" 1.50\"\"\"",
+        ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for (bad, place) in [

@@ -10,9 +10,9 @@ use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
 use async_graphql::{Error, ErrorExtensions as _};
 
 use super::scalars::Any;
+use crate::VersionId;
 use crate::guard::{Failure, Guard};
 use crate::model::{Lock, Record, Version};
-use crate::VersionId;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -181,7 +181,8 @@ impl Loader<ContextOf> for Reader {
     type Error = Error;
 
     async fn load(&self, wanted: &[ContextOf]) -> Result<HashMap<ContextOf, Document>, Error> {
-        let asked: Vec<(Record, u32)> = wanted.iter().map(|ContextOf(key)| ((*key.record).clone(), key.number)).collect();
+        let asked: Vec<(Record, u32)> =
+            wanted.iter().map(|ContextOf(key)| ((*key.record).clone(), key.number)).collect();
         let mut found = self.0.contexts(&asked).await.map_err(told)?;
         let found = wanted.iter().filter_map(|key| Some((key.clone(), document(found.remove(&key.0.id())?))));
         Ok(found.collect())

@@ -97,9 +97,9 @@ impl Guard {
         }
         let mut faults = vec![Fault::not_found(&missing)];
         let foreign = |lock: Option<&Lock>| standing(lock, owner, Timestamp::now()) == Standing::Stranger;
-        let locked = ids.iter().filter(|id| {
-            owner.is_some() && records.get(*id).is_some_and(|record| foreign(record.lock.as_ref()))
-        });
+        let locked = ids
+            .iter()
+            .filter(|id| owner.is_some() && records.get(*id).is_some_and(|record| foreign(record.lock.as_ref())));
         let locked: Vec<String> = locked.cloned().collect();
         if !locked.is_empty() {
             faults.push(Fault::locked(&locked));

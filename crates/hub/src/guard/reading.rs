@@ -30,15 +30,12 @@ impl Guard {
     }
 
     /// A page of the records that the caller may list. Without `first` it is all of them, unless they are too many.
-    pub async fn list(
-        &self,
-        filter: Filter,
-        first: Option<usize>,
-        after: Option<Cursor>,
-    ) -> Result<Listed, Failure> {
+    pub async fn list(&self, filter: Filter, first: Option<usize>, after: Option<Cursor>) -> Result<Listed, Failure> {
         let most = self.limits.list;
         if first.is_some_and(|first| first > most) {
-            return Err(Error::invalid(format!("first: it must be {most} at most (the setting hub.list_records)")).into());
+            return Err(
+                Error::invalid(format!("first: it must be {most} at most (the setting hub.list_records)")).into()
+            );
         }
         let Some(filter) = self.scoped(filter).await? else {
             return Ok(Listed { records: Vec::new(), has_more: false });
@@ -110,10 +107,7 @@ impl Guard {
         self.seen_by_id(related).await
     }
 
-    async fn seen_by_id(
-        &self,
-        related: HashMap<String, Vec<Record>>,
-    ) -> Result<HashMap<String, Vec<Record>>, Failure> {
+    async fn seen_by_id(&self, related: HashMap<String, Vec<Record>>) -> Result<HashMap<String, Vec<Record>>, Failure> {
         let mut distinct: HashMap<&str, &Record> = HashMap::new();
         for record in related.values().flatten() {
             distinct.insert(&record.id, record);
@@ -122,9 +116,9 @@ impl Guard {
         let seen = self.sight.which(&distinct, Part::Metadata).await?;
         let seen: HashMap<&str, bool> = distinct.iter().map(|record| record.id.as_str()).zip(seen).collect();
         let keep = |record: &Record| seen.get(record.id.as_str()).copied().unwrap_or_default();
-        let filtered = related.iter().map(|(id, records)| {
-            (id.clone(), records.iter().filter(|record| keep(record)).cloned().collect())
-        });
+        let filtered = related
+            .iter()
+            .map(|(id, records)| (id.clone(), records.iter().filter(|record| keep(record)).cloned().collect()));
         Ok(filtered.collect())
     }
 

@@ -20,8 +20,7 @@ pub(super) struct Targets {
 impl Guard {
     pub(super) async fn targets(&self, ids: &[String]) -> Result<Targets, Failure> {
         let records = self.seen(self.hub.records(ids).await?).await?;
-        let records: HashMap<String, Record> =
-            records.into_iter().map(|record| (record.id.clone(), record)).collect();
+        let records: HashMap<String, Record> = records.into_iter().map(|record| (record.id.clone(), record)).collect();
         let mut told = HashSet::new();
         let missing = ids.iter().filter(|id| !records.contains_key(*id) && told.insert(id.as_str())).cloned().collect();
         Ok(Targets { records, missing })
@@ -75,8 +74,12 @@ impl Guard {
 
     /// Backends that the caller may not get are not there.
     pub(super) async fn check_backends(&self, batch: &Batch) -> Result<(), Failure> {
-        let named: BTreeSet<&str> =
-            batch.records.iter().filter_map(|record| record.backend.as_ref()).map(|backend| backend.id.as_str()).collect();
+        let named: BTreeSet<&str> = batch
+            .records
+            .iter()
+            .filter_map(|record| record.backend.as_ref())
+            .map(|backend| backend.id.as_str())
+            .collect();
         let mut unknown = Vec::new();
         for backend in named {
             if !self.may_use(backend).await? {

@@ -74,7 +74,8 @@ impl Sight {
                 continue;
             }
             let named = indices.into_iter().filter(|_| self.take_name(part));
-            let named = named.map(|index| async move { Ok::<_, Problem>((index, self.sees(&records[index], part).await?)) });
+            let named =
+                named.map(|index| async move { Ok::<_, Problem>((index, self.sees(&records[index], part).await?)) });
             let named: Vec<_> = named.collect();
             let answers: Vec<(usize, bool)> =
                 stream::iter(named).buffer_unordered(QUESTIONS_AT_ONCE).try_collect().await?;

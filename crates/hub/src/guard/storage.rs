@@ -72,12 +72,8 @@ impl Guard {
         let (hub, moving) = (self.hub.clone(), ids.clone());
         together(&self.caller, acts, async move { hub.move_records(moving, &to, owner).await.map(drop) }).await?;
         let moved = self.hub.records(&ids).await?;
-        let mut moved: HashMap<String, Record> = self
-            .seen(moved)
-            .await?
-            .into_iter()
-            .map(|record| (record.id.clone(), record))
-            .collect();
+        let mut moved: HashMap<String, Record> =
+            self.seen(moved).await?.into_iter().map(|record| (record.id.clone(), record)).collect();
         Ok(ids.iter().filter_map(|id| moved.remove(id)).collect())
     }
 

@@ -31,15 +31,15 @@ impl Guard {
         if types.len() > self.limits.batch {
             return Err(self.too_many("manifests"));
         }
-        let actions = types.iter().map(|applied| {
-            Action::on("create", GROUP, "types").named(applied.reference.path.as_str())
-        });
+        let actions =
+            types.iter().map(|applied| Action::on("create", GROUP, "types").named(applied.reference.path.as_str()));
         let (actions, hub) = (actions.collect(), self.hub.clone());
         together(&self.caller, actions, async move { hub.apply_types(types).await }).await
     }
 
     pub(super) fn too_many(&self, what: &str) -> Failure {
         let most = self.limits.batch;
-        Error::invalid(format!("there are more than {most} {what} (the setting hub.batch_records); send fewer at once")).into()
+        Error::invalid(format!("there are more than {most} {what} (the setting hub.batch_records); send fewer at once"))
+            .into()
     }
 }

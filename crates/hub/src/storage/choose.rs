@@ -8,8 +8,8 @@ use super::{Backend, Config, SCHEMA_FIELDS, policy};
 use crate::hub::Hub;
 use crate::model::{AttributeRef, BUILT_IN, TypeRef};
 use crate::rules::texts::Fault;
-use crate::types::Schema;
 use crate::store::DEFAULT_ATTRIBUTE as DEFAULT;
+use crate::types::Schema;
 use crate::{Error, Json, Reason};
 
 /// Where the values of a record are kept.

@@ -47,7 +47,9 @@ fn read_named(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut HashMap<VersionId,
         pairs.push(format!("(record = ${} AND number = ${})", bound.len() - 1, bound.len()));
     }
     let pairs = pairs.join(" OR ");
-    let sql = format!("SELECT record, number, path, revision FROM hub_attributes WHERE {pairs} ORDER BY record, number, position");
+    let sql = format!(
+        "SELECT record, number, path, revision FROM hub_attributes WHERE {pairs} ORDER BY record, number, position"
+    );
     let mut attributes: HashMap<VersionId, Vec<_>> = HashMap::new();
     for row in tx.query(&sql, &bound)? {
         let id = VersionId { record: row.get(0)?, number: number(row.get(1)?)? };
@@ -57,8 +59,12 @@ fn read_named(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut HashMap<VersionId,
     for row in tx.query(&sql, &bound)? {
         let id = VersionId { record: row.get(0)?, number: number(row.get(1)?)? };
         let (created_by, created_at) = (row.get(2)?, moment(row.get(3)?)?);
-        let version =
-            Version { number: id.number, created_by, created_at, attributes: attributes.remove(&id).unwrap_or_default() };
+        let version = Version {
+            number: id.number,
+            created_by,
+            created_at,
+            attributes: attributes.remove(&id).unwrap_or_default(),
+        };
         to.insert(id, version);
     }
     Ok(())

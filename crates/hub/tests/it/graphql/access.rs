@@ -22,10 +22,12 @@ async fn world() -> World {
     let front = Front::open(Place::sqlite()).await;
     let admin = front.admin().await;
     let create = "mutation($in: CreateTypeInstancesInput!) { createTypeInstances(in: $in) { id } }";
-    let record = |namespace: &str| json!({
-        "alias": namespace, "name": format!("of-{namespace}"), "namespace": namespace, "value": { "secret": format!("canary-{namespace}") },
-        "typeRef": { "path": "cap.type.test", "revision": "0.1.0" },
-    });
+    let record = |namespace: &str| {
+        json!({
+            "alias": namespace, "name": format!("of-{namespace}"), "namespace": namespace, "value": { "secret": format!("canary-{namespace}") },
+            "typeRef": { "path": "cap.type.test", "revision": "0.1.0" },
+        })
+    };
     let batch = json!({ "typeInstances": [record("team-a"), record("team-b")], "usesRelations": [{ "from": "team-b", "to": "team-a" }] });
     let made = ids(&admin.data(create, json!({ "in": batch })).await["createTypeInstances"]);
     let (a, b) = (made[0].clone(), made[1].clone());
@@ -51,7 +53,11 @@ async fn lists_counts_and_relations_have_what_the_caller_may_see() {
         let person = front.person(grants).await;
         let seen = person.data(SEEN, json!({})).await;
         assert_eq!(ids(&seen["typeInstances"]), expected, "{grants:?}");
-        assert_eq!((&seen["typeInstanceCount"], &seen["typeInstancesPage"]["count"]), (&json!(expected.len()), &json!(expected.len())), "{grants:?}");
+        assert_eq!(
+            (&seen["typeInstanceCount"], &seen["typeInstancesPage"]["count"]),
+            (&json!(expected.len()), &json!(expected.len())),
+            "{grants:?}"
+        );
         for record in seen["typeInstances"].as_array().unwrap() {
             for relation in ["uses", "usedBy"] {
                 for id in ids(&record[relation]) {
@@ -59,14 +65,22 @@ async fn lists_counts_and_relations_have_what_the_caller_may_see() {
                 }
             }
             let spec = &record["latestResourceVersion"]["spec"];
-            assert_eq!((spec["value"].is_object(), spec["valueError"].is_null()), (values, values), "{grants:?}: {spec}");
+            assert_eq!(
+                (spec["value"].is_object(), spec["valueError"].is_null()),
+                (values, values),
+                "{grants:?}: {spec}"
+            );
         }
         for (id, name) in [(&a, "of-team-a"), (&b, "of-team-b")] {
             let query = "query($id: ID!, $name: ID!, $filter: TypeInstanceFilter) {
                 typeInstance(id: $id) { id } named: typeInstance(id: $name) { id } typeInstances(filter: $filter) { id } }";
             let found = person.data(query, json!({ "id": id, "name": name, "filter": { "name": name } })).await;
             let there = expected.contains(&id.as_str());
-            assert_eq!([!found["typeInstance"].is_null(), !found["named"].is_null(), !ids(&found["typeInstances"]).is_empty()], [there; 3], "{grants:?} {name}");
+            assert_eq!(
+                [!found["typeInstance"].is_null(), !found["named"].is_null(), !ids(&found["typeInstances"]).is_empty()],
+                [there; 3],
+                "{grants:?} {name}"
+            );
         }
         let of_b = person.data("{ typeInstances(filter: { namespace: \"team-b\" }) { id } }", json!({})).await;
         assert_eq!(ids(&of_b["typeInstances"]).len(), usize::from(expected.contains(&b.as_str())), "{grants:?}");
@@ -98,7 +112,8 @@ async fn changes_need_their_verb_and_hidden_records_are_not_there() {
             assert_eq!(told, code, "{grants:?} {query}: {answer}");
             if code == "NOT_FOUND" {
                 let unknown = person.answer(query, json!({ "id": missing })).await;
-                let texts = [&answer, &unknown].map(|answer| answer["errors"][0]["message"].as_str().unwrap().to_owned());
+                let texts =
+                    [&answer, &unknown].map(|answer| answer["errors"][0]["message"].as_str().unwrap().to_owned());
                 assert_eq!(texts[0].replace(&a, missing), texts[1], "the same words");
             }
         }
@@ -125,9 +140,15 @@ async fn changes_need_their_verb_and_hidden_records_are_not_there() {
         assert_eq!(person.refused(create, batch(namespaces, relations)).await.0, code, "{namespaces:?}");
     }
     assert_eq!(front.hub.count(hub::Filter::default()).await.unwrap(), before);
-    person.data(create, batch(&["team-a"][..], json!([{ "from": "team-a", "to": a }, { "from": a, "to": "team-a" }]))).await;
+    person
+        .data(create, batch(&["team-a"][..], json!([{ "from": "team-a", "to": a }, { "from": a, "to": "team-a" }])))
+        .await;
     let mixed = front.person(&["viewer@*", "editor@team-a"]).await;
-    assert_eq!(mixed.refused(create, batch(&["team-a"][..], json!([{ "from": b, "to": "team-a" }]))).await.0, "FORBIDDEN", "what gets a relation is updated");
+    assert_eq!(
+        mixed.refused(create, batch(&["team-a"][..], json!([{ "from": b, "to": "team-a" }]))).await.0,
+        "FORBIDDEN",
+        "what gets a relation is updated"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +164,8 @@ async fn storage_backends_are_for_those_who_may_change_them() {
     assert_eq!(team.refused(apply, json!({ "m": [manifest] })).await.0, "FORBIDDEN", "Types are everybody's");
     editor.data(apply, json!({ "m": [manifest] })).await;
     let value = json!({ "url": address, "acceptValue": true });
-    let by_path = json!({ "typeRef": { "path": "cap.core.type.hub.storage.mine", "revision": "0.1.0" }, "value": value });
+    let by_path =
+        json!({ "typeRef": { "path": "cap.core.type.hub.storage.mine", "revision": "0.1.0" }, "value": value });
     let by_reference = json!({ "typeRef": { "path": "cap.type.attached", "revision": "0.2.0" }, "value": value });
     let marked = json!([{ "path": "cap.core.attribute.default", "revision": "0.1.0" }]);
     let by_attribute = json!({ "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "attributes": marked });
@@ -154,7 +176,11 @@ async fn storage_backends_are_for_those_who_may_change_them() {
     let backend = admin.create(json!({ "name": "outside", "typeRef": { "path": "cap.type.attached", "revision": "0.1.0" }, "value": value })).await;
     let update = "mutation($in: [UpdateTypeInstancesInput]!) { updateTypeInstances(in: $in) { id } }";
     let plain = editor.create(json!({})).await;
-    for (id, change) in [(&backend, json!({ "value": { "url": "127.0.0.1:1", "acceptValue": true } })), (&backend, json!({})), (&plain, json!({ "attributes": marked }))] {
+    for (id, change) in [
+        (&backend, json!({ "value": { "url": "127.0.0.1:1", "acceptValue": true } })),
+        (&backend, json!({})),
+        (&plain, json!({ "attributes": marked })),
+    ] {
         let (code, text) = editor.refused(update, json!({ "in": [{ "id": id, "typeInstance": change }] })).await;
         assert!(code == "FORBIDDEN" && text.contains("update storagebackends"), "{text}");
     }
@@ -163,12 +189,22 @@ async fn storage_backends_are_for_those_who_may_change_them() {
     assert_eq!(admin.refused(delete, json!({ "id": BUILT_IN })).await.0, "IN_USE", "the built-in one stays");
     // Who may get it may use it; to others it is not there.
     editor.create(json!({ "backend": "outside" })).await;
-    let (code, text) = team.refused(CREATE, json!({ "in": {
+    let (code, text) = team
+        .refused(
+            CREATE,
+            json!({ "in": {
         "namespace": "team-a", "backend": "outside", "typeRef": { "path": "cap.type.test", "revision": "0.1.0" },
-    } })).await;
-    assert!(code == "NOT_FOUND" && text.ends_with("TypeInstances for storage backends with IDs \"outside\" were not found"), "{text}");
+    } }),
+        )
+        .await;
+    assert!(
+        code == "NOT_FOUND" && text.ends_with("TypeInstances for storage backends with IDs \"outside\" were not found"),
+        "{text}"
+    );
     team.create(json!({ "namespace": "team-a", "backend": "builtin" })).await;
-    let listed = async |person: &Person<'_>| person.data("{ storageBackends { name } }", json!({})).await["storageBackends"].as_array().unwrap().len();
+    let listed = async |person: &Person<'_>| {
+        person.data("{ storageBackends { name } }", json!({})).await["storageBackends"].as_array().unwrap().len()
+    };
     assert_eq!([listed(&admin).await, listed(&editor).await, listed(&viewer).await, listed(&team).await], [2, 2, 2, 0]);
     let journal = "{ journal { id } }";
     viewer.data(journal, json!({})).await;
@@ -186,7 +222,12 @@ async fn acts_are_on_record_with_their_names_and_without_values() {
     let person = front.person(&["editor@team-a"]).await;
     person.data("mutation($id: ID!) { updateTypeInstances(in: [{ id: $id, typeInstance: { value: \"canary-team-a\" } }]) { id } }", json!({ "id": a })).await;
     person.refused("mutation($id: ID!) { forceUnlockTypeInstances(ids: [$id]) }", json!({ "id": a })).await;
-    person.data("query($id: ID!) { typeInstance(id: $id) { latestResourceVersion { spec { value } } } }", json!({ "id": a })).await;
+    person
+        .data(
+            "query($id: ID!) { typeInstance(id: $id) { latestResourceVersion { spec { value } } } }",
+            json!({ "id": a }),
+        )
+        .await;
     let lines = front.audit();
     let line = |parts: &[&str]| lines.lines().any(|line| parts.iter().all(|part| line.contains(part)));
     assert!(line(&["\"act\"", "\"update\"", "typeinstances", "team-a", "of-team-a"]), "{lines}");
@@ -205,7 +246,9 @@ async fn events(response: axum::response::Response, count: usize) -> Vec<(String
         let Some(chunk) = chunk else { break };
         text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
         while let Some((event, rest)) = text.split_once("\n\n") {
-            let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim_start().to_owned());
+            let field = |name: &str| {
+                event.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim_start().to_owned())
+            };
             if let Some(kind) = field("event:") {
                 let data = field("data:").unwrap_or_default();
                 found.push((kind, serde_json::from_str(&data).unwrap_or_default()));
@@ -216,7 +259,8 @@ async fn events(response: axum::response::Response, count: usize) -> Vec<(String
     found
 }
 
-const FOLLOW: &str = "subscription($filter: TypeInstanceFilter, $after: String) { typeInstanceChanges(filter: $filter, after: $after) {
+const FOLLOW: &str =
+    "subscription($filter: TypeInstanceFilter, $after: String) { typeInstanceChanges(filter: $filter, after: $after) {
     cursor kind id at typeInstance { id namespace latestResourceVersion { spec { value } } } } }";
 
 async fn follow(person: &Person<'_>, variables: Value) -> axum::response::Response {
@@ -229,7 +273,10 @@ async fn followers_hear_of_what_they_may_watch() {
     let World { front, a, b } = world().await;
     let admin = front.admin().await;
     let (team, viewer) = (front.person(&["editor@team-a"]).await, front.person(&["viewer@*"]).await);
-    let (by_team, by_viewer) = (follow(&team, json!({})).await, follow(&viewer, json!({ "filter": { "createdBy": "nature", "versions": "LATEST" } })).await);
+    let (by_team, by_viewer) = (
+        follow(&team, json!({})).await,
+        follow(&viewer, json!({ "filter": { "createdBy": "nature", "versions": "LATEST" } })).await,
+    );
     assert_eq!(by_team.status(), 200);
     assert_eq!(follow(&team, json!({})).await.status(), 429, "hub.followers");
     let team_hears = events(by_team, 4);
@@ -240,19 +287,29 @@ async fn followers_hear_of_what_they_may_watch() {
         let update = "mutation($id: ID!) { updateTypeInstances(in: [{ id: $id, createdBy: \"nature\", typeInstance: { value: 2 } }]) { id } }";
         admin.data(update, json!({ "id": b })).await;
         admin.data(update, json!({ "id": a })).await;
-        admin.data("mutation($id: ID!) { lockTypeInstances(in: { ids: [$id], ownerID: \"me\" }) }", json!({ "id": a })).await;
-        admin.data("mutation($id: ID!) { unlockTypeInstances(in: { ids: [$id], ownerID: \"me\" }) }", json!({ "id": a })).await;
+        admin
+            .data("mutation($id: ID!) { lockTypeInstances(in: { ids: [$id], ownerID: \"me\" }) }", json!({ "id": a }))
+            .await;
+        admin
+            .data("mutation($id: ID!) { unlockTypeInstances(in: { ids: [$id], ownerID: \"me\" }) }", json!({ "id": a }))
+            .await;
         admin.create(json!({ "namespace": "team-b" })).await;
         admin.create(json!({ "namespace": "team-a" })).await
     };
     let (heard, seen, new) = tokio::join!(team_hears, viewer_hears, work);
-    let told: Vec<(&str, &str)> = heard.iter().map(|(_, data)| {
-        let change = &data["data"]["typeInstanceChanges"];
-        (change["kind"].as_str().unwrap(), change["id"].as_str().unwrap())
-    }).collect();
+    let told: Vec<(&str, &str)> = heard
+        .iter()
+        .map(|(_, data)| {
+            let change = &data["data"]["typeInstanceChanges"];
+            (change["kind"].as_str().unwrap(), change["id"].as_str().unwrap())
+        })
+        .collect();
     assert_eq!(told, [("UPDATED", a.as_str()), ("LOCKED", &a), ("UNLOCKED", &a), ("CREATED", &new)]);
     assert_eq!(heard[0].1["data"]["typeInstanceChanges"]["typeInstance"]["latestResourceVersion"]["spec"]["value"], 2);
-    let values: Vec<&Value> = seen.iter().map(|(_, data)| &data["data"]["typeInstanceChanges"]["typeInstance"]["latestResourceVersion"]["spec"]["value"]).collect();
+    let values: Vec<&Value> = seen
+        .iter()
+        .map(|(_, data)| &data["data"]["typeInstanceChanges"]["typeInstance"]["latestResourceVersion"]["spec"]["value"])
+        .collect();
     assert_eq!(values, [&Value::Null, &Value::Null], "a viewer sees no values");
     // On from a change that was told.
     let cursor = heard[2].1["data"]["typeInstanceChanges"]["cursor"].clone();
@@ -264,7 +321,10 @@ async fn followers_hear_of_what_they_may_watch() {
     // A query is answered as an event, too.
     let body = json!({ "query": "{ typeInstanceCount }" }).to_string();
     let answered = events(team.response("text/event-stream", "application/json", body).await, 2).await;
-    assert_eq!(answered, [("next".to_owned(), json!({ "data": { "typeInstanceCount": 2 } })), ("complete".to_owned(), Value::Null)]);
+    assert_eq!(
+        answered,
+        [("next".to_owned(), json!({ "data": { "typeInstanceCount": 2 } })), ("complete".to_owned(), Value::Null)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,8 @@ on_both!(
     types_are_applied_and_found_by_pattern,
 );
 
-const LIST: &str = "query($filter: TypeInstanceFilter) { typeInstances(filter: $filter) { id } typeInstanceCount(filter: $filter) }";
+const LIST: &str =
+    "query($filter: TypeInstanceFilter) { typeInstances(filter: $filter) { id } typeInstanceCount(filter: $filter) }";
 
 async fn of_type(admin: &Person<'_>, path: &str, revision: &str) -> String {
     admin.create(json!({ "typeRef": { "path": path, "revision": revision } })).await
@@ -43,9 +44,13 @@ async fn filters_look_at_any_version_unless_told_otherwise(place: Place) {
     let both = admin.create(json!({
         "createdBy": "nature", "name": "both", "attributes": [attribute("cap.attribute.a"), attribute("cap.attribute.b")],
     })).await;
-    let one = admin.create(json!({ "createdBy": "nature", "namespace": "team", "attributes": [attribute("cap.attribute.a")] })).await;
+    let one = admin
+        .create(json!({ "createdBy": "nature", "namespace": "team", "attributes": [attribute("cap.attribute.a")] }))
+        .await;
     let update = "mutation($in: [UpdateTypeInstancesInput]!) { updateTypeInstances(in: $in) { id } }";
-    admin.data(update, json!({ "in": [{ "id": both, "createdBy": "update", "typeInstance": { "attributes": [] } }] })).await;
+    admin
+        .data(update, json!({ "in": [{ "id": both, "createdBy": "update", "typeInstance": { "attributes": [] } }] }))
+        .await;
     let (a, b) = (json!({ "path": "cap.attribute.a" }), json!({ "path": "cap.attribute.b" }));
     let not_b = json!({ "path": "cap.attribute.b", "rule": "EXCLUDE" });
     let table: [(Value, &[&str]); 17] = [
@@ -57,7 +62,10 @@ async fn filters_look_at_any_version_unless_told_otherwise(place: Place) {
         (json!({ "attributes": [a, b] }), &[&both]),
         (json!({ "attributes": [a, not_b] }), &[&one]),
         (json!({ "attributes": [a], "versions": "LATEST" }), &[&one]),
-        (json!({ "attributes": [{ "path": "cap.attribute.a", "rule": "INCLUDE", "revision": "0.1.0" }] }), &[&one, &both]),
+        (
+            json!({ "attributes": [{ "path": "cap.attribute.a", "rule": "INCLUDE", "revision": "0.1.0" }] }),
+            &[&one, &both],
+        ),
         (json!({ "attributes": [{ "path": "cap.attribute.a", "rule": null, "revision": "0.2.0" }] }), &[]),
         (json!({ "typeRef": { "path": "cap.type.test" } }), &[&one, &both]),
         (json!({ "typeRef": { "path": "cap.type.test", "revision": "0.2.0" } }), &[]),
@@ -163,9 +171,12 @@ async fn types_are_applied_and_found_by_pattern(place: Place) {
              spec:\n  additionalRefs: [{nodes}]\n  jsonSchema: {{value: '{{\"type\": \"object\", \"maximum\": 1.5}}'}}\n"
         )
     };
-    let apply = "mutation($manifests: [String!]!) { applyTypes(manifests: $manifests) { path revisions { revision } } }";
+    let apply =
+        "mutation($manifests: [String!]!) { applyTypes(manifests: $manifests) { path revisions { revision } } }";
     let manifests = json!([
-        manifest("0.2.0", "user", "cap.core.type.platform"), manifest("0.10.0", "user", "cap.core.type.platform"), manifest("0.1.0", "role", ""),
+        manifest("0.2.0", "user", "cap.core.type.platform"),
+        manifest("0.10.0", "user", "cap.core.type.platform"),
+        manifest("0.1.0", "role", ""),
     ]);
     let applied = admin.data(apply, json!({ "manifests": manifests })).await;
     assert_eq!(applied["applyTypes"][0]["path"], "cap.type.aws.role");
@@ -202,7 +213,11 @@ async fn types_are_applied_and_found_by_pattern(place: Place) {
     assert_eq!(admin.data(query, json!({ "path": "cap.core.type.platform" })).await["type"], Value::Null);
     // A revision never changes.
     assert_eq!(admin.refused(apply, json!({ "manifests": [manifest("0.2.0", "user", "")] })).await.0, "CONFLICT");
-    let (code, text) = admin.refused(apply, json!({ "manifests": [manifest("0.3.0", "user", ""), "kind: Other"] })).await;
+    let (code, text) =
+        admin.refused(apply, json!({ "manifests": [manifest("0.3.0", "user", ""), "kind: Other"] })).await;
     assert!(code == "INVALID" && text.starts_with("manifests[1]: "), "{text}");
-    assert_eq!(admin.data(query, json!({ "path": "cap.type.aws.user" })).await["type"]["revisions"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        admin.data(query, json!({ "path": "cap.type.aws.user" })).await["type"]["revisions"].as_array().unwrap().len(),
+        2
+    );
 }

@@ -10,7 +10,10 @@ use crate::place::Place;
 fn error(text: &str) -> (String, String) {
     let answer: Value = serde_json::from_str(text).unwrap();
     let error = &answer["errors"][0];
-    (error["extensions"]["code"].as_str().unwrap_or_default().to_owned(), error["message"].as_str().unwrap_or_default().to_owned())
+    (
+        error["extensions"]["code"].as_str().unwrap_or_default().to_owned(),
+        error["message"].as_str().unwrap_or_default().to_owned(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,7 +23,8 @@ async fn what_is_no_request_is_a_400_that_says_why() {
     let query = |query: &str| json!({ "query": query }).to_string();
     let deep = "{ typeInstance(id: \"builtin\") { ".to_owned() + &"uses { ".repeat(20) + "id" + &" }".repeat(22);
     let aliases: String = (0..2001).map(|number| format!("a{number}: __typename ")).collect();
-    let fragments: String = (0..40).map(|level| format!("fragment f{level} on Query {{ ...f{0} ...f{0} }} ", level + 1)).collect();
+    let fragments: String =
+        (0..40).map(|level| format!("fragment f{level} on Query {{ ...f{0} ...f{0} }} ", level + 1)).collect();
     let canary = "canary-in-a-document";
     let table: Vec<(String, &str, &str)> = vec![
         (String::new(), "BAD_REQUEST", "JSON object"),
@@ -31,14 +35,28 @@ async fn what_is_no_request_is_a_400_that_says_why() {
         (query(&format!("{{ typeInstance(id: \"{canary}\" }}")), "BAD_REQUEST", "not GraphQL at line 1, column"),
         (query(""), "BAD_REQUEST", "not GraphQL"),
         (query("query a { __typename } query b { __typename }"), "BAD_REQUEST", "operationName"),
-        (json!({ "query": "query a { __typename }", "operationName": "b" }).to_string(), "BAD_REQUEST", "operationName"),
+        (
+            json!({ "query": "query a { __typename }", "operationName": "b" }).to_string(),
+            "BAD_REQUEST",
+            "operationName",
+        ),
         (json!({ "query": "{ __typename }", "variables": [1] }).to_string(), "BAD_REQUEST", "variables"),
-        (query("mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: 1.50 }) }"), "BAD_REQUEST", "line 1, column 87"),
+        (
+            query(
+                "mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: 1.50 }) }",
+            ),
+            "BAD_REQUEST",
+            "line 1, column 87",
+        ),
         (query(&format!("{{ a(b: {}1{}) }}", "[".repeat(5000), "]".repeat(5000))), "BAD_REQUEST", "nested"),
         (query("subscription { typeInstanceChanges { id } }"), "BAD_REQUEST", "text/event-stream"),
         (query(&deep), "TOO_LARGE", "hub.query_depth"),
         (query(&format!("{{ {aliases} }}")), "TOO_LARGE", "hub.query_fields"),
-        (query(&format!("{{ ...f0 }} {fragments} fragment f40 on Query {{ __typename }}")), "TOO_LARGE", "hub.query_fields"),
+        (
+            query(&format!("{{ ...f0 }} {fragments} fragment f40 on Query {{ __typename }}")),
+            "TOO_LARGE",
+            "hub.query_fields",
+        ),
         (query("{ ...a } fragment a on Query { ...a }"), "BAD_REQUEST", "spreads itself"),
     ];
     for (body, code, fault) in table {
@@ -63,7 +81,10 @@ async fn bodies_have_a_limit_and_a_kind() {
         assert_eq!(response.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{kind}");
     }
     let response = admin.response("*/*", "Application/JSON; charset=utf-8", query).await;
-    assert_eq!((response.status(), response.headers()["cache-control"].to_str().unwrap()), (StatusCode::OK, "no-store"));
+    assert_eq!(
+        (response.status(), response.headers()["cache-control"].to_str().unwrap()),
+        (StatusCode::OK, "no-store")
+    );
     let text = response.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(&*text, br#"{"data":{"__typename":"Query"}}"#);
 }
@@ -75,8 +96,11 @@ async fn nobody_is_answered_whom_the_gate_does_not_let_in() {
     // Who is let in may read the schema, whatever else they may do.
     let introspection = "{ __schema { types { name kind fields { name type { name ofType { name ofType { name ofType { name } } } } } } } }";
     let schema = person.data(introspection, json!({})).await;
-    let names: Vec<&str> = schema["__schema"]["types"].as_array().unwrap().iter().filter_map(|known| known["name"].as_str()).collect();
-    for name in ["TypeInstance", "TypeInstanceInstrumentationHealthStatus", "HTTPRequestMethod", "LockOwnerID", "Subscription"] {
+    let names: Vec<&str> =
+        schema["__schema"]["types"].as_array().unwrap().iter().filter_map(|known| known["name"].as_str()).collect();
+    for name in
+        ["TypeInstance", "TypeInstanceInstrumentationHealthStatus", "HTTPRequestMethod", "LockOwnerID", "Subscription"]
+    {
         assert!(names.contains(&name), "{name}");
     }
     person.revoke().await;
@@ -90,7 +114,9 @@ async fn nobody_is_answered_whom_the_gate_does_not_let_in() {
 async fn what_the_schema_does_not_have_is_refused_without_values() {
     let front = Front::open(Place::sqlite()).await;
     let admin = front.admin().await;
-    for query in ["{ nothing }", "{ typeInstances { nothing } }", "{ typeInstances(first: \"x\") { id } }", "{ typeInstances }"] {
+    for query in
+        ["{ nothing }", "{ typeInstances { nothing } }", "{ typeInstances(first: \"x\") { id } }", "{ typeInstances }"]
+    {
         let answer = admin.answer(query, json!({})).await;
         assert!(!answer["errors"][0]["message"].as_str().unwrap().is_empty() && answer["data"].is_null(), "{answer}");
     }

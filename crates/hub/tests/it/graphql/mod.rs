@@ -17,3 +17,8 @@ pub(crate) fn ids(list: &Value) -> Vec<String> {
     let id = |item: &Value| item["id"].as_str().unwrap_or_else(|| panic!("{list}")).to_owned();
     list.as_array().unwrap_or_else(|| panic!("no list: {list}")).iter().map(id).collect()
 }
+
+#[test]
+fn the_committed_schema_is_the_one_that_is_served() {
+    assert_eq!(include_str!("../../../schema.graphql"), hub::graphql::sdl(), "run `cargo xtask generate`");
+}

@@ -45,7 +45,8 @@ const UPDATE: &str = "mutation($in: [UpdateTypeInstancesInput]!) {
 async fn a_record_begins_with_version_1_and_uses_its_backend(place: Place) {
     let front = Front::open(place).await;
     let admin = front.admin().await;
-    let attributes = json!([{ "path": "cap.attribute.b", "revision": "0.1.0" }, { "path": "cap.attribute.a", "revision": "0.2.0" }]);
+    let attributes =
+        json!([{ "path": "cap.attribute.b", "revision": "0.1.0" }, { "path": "cap.attribute.a", "revision": "0.2.0" }]);
     let id = admin.create(json!({ "name": "first", "createdBy": "nature", "attributes": attributes })).await;
     for named in [id.as_str(), "first"] {
         let found = admin.data(&everything(), json!({ "id": named })).await["typeInstance"].clone();
@@ -69,7 +70,8 @@ async fn a_record_begins_with_version_1_and_uses_its_backend(place: Place) {
         assert_eq!(found, expected);
     }
     assert_eq!(admin.data("{ typeInstance(id: \"nobody\") { id } }", json!({})).await, json!({ "typeInstance": null }));
-    let built_in = admin.data("{ typeInstance(id: \"builtin\") { id name usedBy { id } uses { id } } }", json!({})).await;
+    let built_in =
+        admin.data("{ typeInstance(id: \"builtin\") { id name usedBy { id } uses { id } } }", json!({})).await;
     let expected = json!({ "id": BUILT_IN, "name": "builtin", "usedBy": [{ "id": id }], "uses": [] });
     assert_eq!(built_in["typeInstance"], expected);
 }
@@ -116,7 +118,12 @@ async fn every_update_makes_a_version_and_copies_what_is_absent(place: Place) {
     let found = admin.data(&everything(), json!({ "id": id })).await["typeInstance"].clone();
     let number = |field: &str| found[field]["resourceVersion"].clone();
     assert_eq!(
-        [number("firstResourceVersion"), number("previousResourceVersion"), number("latestResourceVersion"), number("resourceVersion")],
+        [
+            number("firstResourceVersion"),
+            number("previousResourceVersion"),
+            number("latestResourceVersion"),
+            number("resourceVersion")
+        ],
         [json!(1), json!(6), json!(7), json!(2)]
     );
     assert_eq!(found["resourceVersions"].as_array().unwrap().len(), 7);
@@ -127,7 +134,8 @@ async fn attributes_are_cleared_by_an_empty_list_and_kept_by_null(place: Place) 
     let admin = front.admin().await;
     let id = admin.create(json!({ "attributes": [{ "path": "cap.attribute.a", "revision": "0.1.0" }] })).await;
     for (given, expected) in [(Value::Null, 1), (json!([]), 0), (Value::Null, 0)] {
-        let updated = admin.data(UPDATE, json!({ "in": [{ "id": id, "typeInstance": { "attributes": given } }] })).await;
+        let updated =
+            admin.data(UPDATE, json!({ "in": [{ "id": id, "typeInstance": { "attributes": given } }] })).await;
         let attributes = updated["updateTypeInstances"][0]["latestResourceVersion"]["metadata"]["attributes"].clone();
         assert_eq!(attributes.as_array().unwrap().len(), expected, "{given}");
     }
@@ -141,14 +149,16 @@ async fn null_is_absent_everywhere(place: Place) {
         "additionalParameters": null,
     });
     let id = admin.create(nothing).await;
-    let change = json!({ "attributes": null, "value": null, "backend": { "context": null }, "additionalParameters": null });
+    let change =
+        json!({ "attributes": null, "value": null, "backend": { "context": null }, "additionalParameters": null });
     let change = json!([
         { "id": id, "ownerID": null, "createdBy": null, "expectedResourceVersion": null, "typeInstance": change },
         { "id": id, "typeInstance": { "backend": null } },
         null,
     ]);
     assert_eq!(admin.data(UPDATE, json!({ "in": change })).await["updateTypeInstances"].as_array().unwrap().len(), 2);
-    let query = "query($filter: TypeInstanceFilter, $first: Int) { typeInstances(filter: $filter, first: $first) { id } }";
+    let query =
+        "query($filter: TypeInstanceFilter, $first: Int) { typeInstances(filter: $filter, first: $first) { id } }";
     let nothing = json!({
         "attributes": null, "typeRef": null, "createdBy": null, "name": null, "namespace": null, "backend": null, "versions": null,
     });
@@ -169,7 +179,8 @@ async fn an_expected_version_keeps_others_out(place: Place) {
     let front = Front::open(place).await;
     let admin = front.admin().await;
     let id = admin.create(json!({})).await;
-    let change = |expected: i32| json!({ "in": [{ "id": id, "expectedResourceVersion": expected, "typeInstance": {} }] });
+    let change =
+        |expected: i32| json!({ "in": [{ "id": id, "expectedResourceVersion": expected, "typeInstance": {} }] });
     admin.data(UPDATE, change(1)).await;
     let text = format!(
         "failed to update TypeInstances: 1 error occurred:\n\t* Error: TypeInstance with ID \"{id}\" has resourceVersion 2, \
@@ -195,8 +206,10 @@ async fn a_deleted_record_is_gone_with_its_versions(place: Place) {
 async fn a_request_with_a_key_is_answered_once(place: Place) {
     let front = Front::open(place).await;
     let admin = front.admin().await;
-    let query = "mutation($in: CreateTypeInstanceInput!, $key: String) { createTypeInstance(in: $in, idempotencyKey: $key) }";
-    let mut variables = json!({ "in": { "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "value": 1 }, "key": "k" });
+    let query =
+        "mutation($in: CreateTypeInstanceInput!, $key: String) { createTypeInstance(in: $in, idempotencyKey: $key) }";
+    let mut variables =
+        json!({ "in": { "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "value": 1 }, "key": "k" });
     let first = admin.data(query, variables.clone()).await;
     assert_eq!(admin.data(query, variables.clone()).await, first);
     variables["in"]["value"] = json!(2);

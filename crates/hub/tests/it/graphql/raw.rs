@@ -29,7 +29,12 @@ async fn odd_json_comes_back_byte_for_byte(place: Place) {
     let address = file_backend(&place).await;
     let front = Front::open(place).await;
     let admin = front.admin().await;
-    super::storage::register(&admin, "outside", json!({ "url": address, "acceptValue": true, "contextSchema": { "type": "object" } })).await;
+    super::storage::register(
+        &admin,
+        "outside",
+        json!({ "url": address, "acceptValue": true, "contextSchema": { "type": "object" } }),
+    )
+    .await;
     for (number, value) in ODD.iter().enumerate() {
         for (backend, context) in [("builtin", "null"), ("outside", r#"{"n":1.50,"x":null}"#)] {
             let create = format!(
@@ -43,7 +48,11 @@ async fn odd_json_comes_back_byte_for_byte(place: Place) {
                 r#"{{"query": "{{ typeInstance(id: \"odd-{backend}-{number}\") {{ latestResourceVersion {{ spec {{ value valueError backend {{ context }} }} }} }} }}"}}"#
             );
             let (status, text) = admin.send(read).await;
-            let parts = [format!(r#""value":{value},"#), format!(r#""backend":{{"context":{context}}}"#), r#""valueError":null"#.to_owned()];
+            let parts = [
+                format!(r#""value":{value},"#),
+                format!(r#""backend":{{"context":{context}}}"#),
+                r#""valueError":null"#.to_owned(),
+            ];
             assert!(status == StatusCode::OK && parts.iter().all(|part| text.contains(part)), "{value}: {text}");
         }
     }
@@ -55,14 +64,25 @@ async fn literals_come_back_as_they_were_written(place: Place) {
     let create = r#"mutation($part: Any, $text: String) { createTypeInstance(in: {
         typeRef: { path: "cap.type.test", revision: "0.1.0" }, name: "literal",
         value: { b: [1, -2, 0.5, null, true], a: "x\"é", c: { d: $part, e: $text }, f: """block "x" """ } }) }"#;
-    let body = format!(r#"{{"query": {}, "variables": {{"part": [1.50, {{"x":12345678901234567890123}}], "text": "t"}}}}"#, json!(create));
+    let body = format!(
+        r#"{{"query": {}, "variables": {{"part": [1.50, {{"x":12345678901234567890123}}], "text": "t"}}}}"#,
+        json!(create)
+    );
     let (_, text) = admin.send(body).await;
     assert!(!text.contains("errors"), "{text}");
-    let (_, text) = admin.send(json!({ "query": "{ typeInstance(id: \"literal\") { latestResourceVersion { spec { value } } } }" }).to_string()).await;
+    let (_, text) = admin
+        .send(
+            json!({ "query": "{ typeInstance(id: \"literal\") { latestResourceVersion { spec { value } } } }" })
+                .to_string(),
+        )
+        .await;
     let value = r#"{"b":[1,-2,0.5,null,true],"a":"x\"é","c":{"d":[1.50,{"x":12345678901234567890123}],"e":"t"},"f":"block \"x\" "}"#;
     assert!(text.contains(value), "{text}");
     let (_, message) = admin
-        .refused("mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: WORD }) }", json!({}))
+        .refused(
+            "mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: WORD }) }",
+            json!({}),
+        )
         .await;
     assert!(message.contains("quotes"), "{message}");
 }

@@ -200,14 +200,16 @@ async fn every_document_of_the_proposal_is_accepted_as_written(place: Place) {
     // Option 1, a value; option 3, a value and parameters.
     let parameters = json!({ "name": "release-name", "namespace": "release-namespace" });
     let plain = admin.create(json!({ "value": "foo" })).await;
-    let both = admin.create(json!({ "value": "foo", "additionalParameters": parameters, "backend": "helm-storage" })).await;
+    let both =
+        admin.create(json!({ "value": "foo", "additionalParameters": parameters, "backend": "helm-storage" })).await;
 
     let types = admin.data(LIST_TYPES, json!({})).await;
     let storage = json!({ "name": "storage", "prefix": "cap.type.helm", "path": "cap.type.helm.storage" });
     assert_eq!(types["types"], json!([storage]));
     for document in [LIST_BY_TYPE, LIST_BY_ATTRIBUTE] {
         let listed = admin.data(&format!("{document}{FRAGMENT}"), json!({})).await;
-        let names: Vec<&str> = listed["typeInstances"].as_array().unwrap().iter().filter_map(|item| item["name"].as_str()).collect();
+        let names: Vec<&str> =
+            listed["typeInstances"].as_array().unwrap().iter().filter_map(|item| item["name"].as_str()).collect();
         assert_eq!(names, ["builtin", "helm-storage"]);
     }
     let listed = admin.data(LIST_ALL, json!({})).await["typeInstances"].clone();
@@ -223,7 +225,10 @@ async fn every_document_of_the_proposal_is_accepted_as_written(place: Place) {
         });
         assert_eq!(found(id), release);
     }
-    assert_eq!(found(&both)["latestResourceVersion"]["spec"], json!({ "value": "foo", "additionalParameters": parameters }));
+    assert_eq!(
+        found(&both)["latestResourceVersion"]["spec"],
+        json!({ "value": "foo", "additionalParameters": parameters })
+    );
     assert_eq!(found(&plain)["backend"], hub::model::BUILT_IN);
     // Update, with `value`, with `additionalParameters`, with both.
     let update = "mutation($in: [UpdateTypeInstancesInput]!) { updateTypeInstances(in: $in) { latestResourceVersion { spec { value additionalParameters } } } }";
@@ -231,16 +236,22 @@ async fn every_document_of_the_proposal_is_accepted_as_written(place: Place) {
     for (change, expected) in [
         (json!({ "value": "bar" }), json!({ "value": "bar", "additionalParameters": parameters })),
         (json!({ "additionalParameters": other }), json!({ "value": "bar", "additionalParameters": other })),
-        (json!({ "value": "baz", "additionalParameters": parameters }), json!({ "value": "baz", "additionalParameters": parameters })),
+        (
+            json!({ "value": "baz", "additionalParameters": parameters }),
+            json!({ "value": "baz", "additionalParameters": parameters }),
+        ),
     ] {
         let updated = admin.data(update, json!({ "in": [{ "id": both, "typeInstance": change }] })).await;
         assert_eq!(updated["updateTypeInstances"][0]["latestResourceVersion"]["spec"], expected);
     }
     let (code, text) = admin
-        .refused(crate::front::CREATE, json!({ "in": {
+        .refused(
+            crate::front::CREATE,
+            json!({ "in": {
             "typeRef": { "path": "cap.type.helm.chart.release", "revision": "0.1.0" },
             "additionalParameters": { "name": "x" }, "backend": "helm-storage",
-        } }))
+        } }),
+        )
         .await;
     assert!(code == "INVALID" && text.contains("must have required property 'namespace'"), "{text}");
 }

@@ -17,7 +17,10 @@ async fn each_fault_is_told_in_the_words_of_the_original(place: Place) {
     let create = "mutation($in: CreateTypeInstancesInput!) { createTypeInstances(in: $in) { id } }";
     let record = |alias: &str| json!({ "alias": alias, "typeRef": { "path": "cap.type.test", "revision": "0.1.0" } });
     let second = admin
-        .data(create, json!({ "in": { "typeInstances": [record("x")], "usesRelations": [{ "from": "x", "to": used }] } }))
+        .data(
+            create,
+            json!({ "in": { "typeInstances": [record("x")], "usesRelations": [{ "from": "x", "to": used }] } }),
+        )
         .await["createTypeInstances"][0]["id"]
         .as_str()
         .unwrap()
@@ -33,12 +36,15 @@ async fn each_fault_is_told_in_the_words_of_the_original(place: Place) {
 
     let by = |ids: &[&str]| json!({ "in": { "ids": ids, "ownerID": "me" } });
     let change = |ids: &[&str]| {
-        let changes: Vec<Value> = ids.iter().map(|id| json!({ "id": id, "ownerID": "me", "typeInstance": {} })).collect();
+        let changes: Vec<Value> =
+            ids.iter().map(|id| json!({ "id": id, "ownerID": "me", "typeInstance": {} })).collect();
         json!({ "in": changes })
     };
-    let batch = |records: Value, relations: Value| json!({ "in": { "typeInstances": records, "usesRelations": relations } });
+    let batch =
+        |records: Value, relations: Value| json!({ "in": { "typeInstances": records, "usesRelations": relations } });
     let aaa = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa";
-    let with_backend = |backend: Value| json!({ "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "backend": backend });
+    let with_backend =
+        |backend: Value| json!({ "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "backend": backend });
     let mut users = [user.clone(), second.clone()];
     users.sort_by(|left, right| right.cmp(left));
     let table: Vec<(&str, Value, &str, String)> = vec![
@@ -75,7 +81,9 @@ async fn values_are_checked_in_the_words_of_the_original(place: Place) {
             "properties": { "key": { "type": "string" }, "other": { "enum": ["a", "b"] }, "fixed": { "const": 1 } },
         } },
     });
-    admin.data("mutation($m: [String!]!) { applyTypes(manifests: $m) { path } }", json!({ "m": [manifest.to_string()] })).await;
+    admin
+        .data("mutation($m: [String!]!) { applyTypes(manifests: $m) { path } }", json!({ "m": [manifest.to_string()] }))
+        .await;
     let create = "mutation($in: CreateTypeInstancesInput!) { createTypeInstances(in: $in) { id } }";
     for (value, faults) in [
         (json!("x"), "value must be object"),
@@ -85,9 +93,12 @@ async fn values_are_checked_in_the_words_of_the_original(place: Place) {
         (json!({ "key": "", "other": "a", "fixed": 2 }), "value/fixed must be equal to constant"),
         (json!({ "key": "", "other": "a", "more": 2 }), "value must NOT have additional properties"),
     ] {
-        let record = json!({ "alias": "x", "typeRef": { "path": "cap.type.checked", "revision": "0.1.0" }, "value": value });
+        let record =
+            json!({ "alias": "x", "typeRef": { "path": "cap.type.checked", "revision": "0.1.0" }, "value": value });
         let refused = admin.refused(create, json!({ "in": { "typeInstances": [record], "usesRelations": [] } })).await;
-        let text = format!("failed to create the TypeInstances: 1 error occurred:\n\t* Error: TypeInstance \"x\": invalid input: {faults}");
+        let text = format!(
+            "failed to create the TypeInstances: 1 error occurred:\n\t* Error: TypeInstance \"x\": invalid input: {faults}"
+        );
         assert_eq!(refused, ("INVALID".to_owned(), text));
     }
 }

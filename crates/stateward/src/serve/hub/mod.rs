@@ -108,7 +108,9 @@ fn tls(set: &settings::Hub) -> Option<ClientTls> {
 async fn own_keyring(path: &Path) -> Result<Keyring> {
     if !path.exists() {
         let path = path.to_owned();
-        tokio::task::spawn_blocking(move || key_file::create(&path)).await?.context("failed to make the key of the hub")?;
+        tokio::task::spawn_blocking(move || key_file::create(&path))
+            .await?
+            .context("failed to make the key of the hub")?;
     }
     let key = Key::file(path, Sharing::Private);
     Ok(Keyring::new([(OWN_KEY.to_owned(), key)], keys::Settings::default())?)
@@ -139,7 +141,8 @@ fn manifests_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {
-        let entries = std::fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
+        let entries =
+            std::fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
         for entry in entries {
             let path = entry?.path();
             let is_manifest = path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");

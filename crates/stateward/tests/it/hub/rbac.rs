@@ -27,8 +27,15 @@ async fn account(scope: Scope<'_>, home: &str, name: &str, rules: &[Granted<'_>]
 }
 
 async fn names(server: &Server, token: &str) -> Vec<String> {
-    let listed = data(server, token, "{ typeInstances(filter: { typeRef: { path: \"cap.type.test\" } }) { name } }", json!({})).await;
-    listed["typeInstances"].as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap_or_default().to_owned()).collect()
+    let listed =
+        data(server, token, "{ typeInstances(filter: { typeRef: { path: \"cap.type.test\" } }) { name } }", json!({}))
+            .await;
+    listed["typeInstances"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["name"].as_str().unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[tokio::test]
@@ -37,16 +44,29 @@ async fn accounts_see_and_do_what_rbac_grants() {
     let cluster = Cluster::shared().await;
     let other = cluster.namespace("hub-other").await;
     let all: &[&str] = &["get", "list", "watch", "create", "update", "delete", "force-unlock", "orphan"];
-    let resources: &[&str] = &["typeinstances", "typeinstances/value", "typeinstances/lock", "storagebackends", "types", "journal"];
+    let resources: &[&str] =
+        &["typeinstances", "typeinstances/value", "typeinstances/lock", "storagebackends", "types", "journal"];
     let admin = account(Scope::Cluster, &namespace, "admin", &[(all, resources, None)]).await;
-    let inside = create(&server, &admin, json!({ "name": format!("in-{namespace}"), "namespace": namespace, "value": 1 })).await;
-    let outside = create(&server, &admin, json!({ "name": format!("in-{other}"), "namespace": other, "value": 2 })).await;
+    let inside =
+        create(&server, &admin, json!({ "name": format!("in-{namespace}"), "namespace": namespace, "value": 1 })).await;
+    let outside =
+        create(&server, &admin, json!({ "name": format!("in-{other}"), "namespace": other, "value": 2 })).await;
     let (in_name, out_name) = (format!("in-{namespace}"), format!("in-{other}"));
 
     let here = Scope::Namespace(&namespace);
-    let metadata = account(Scope::Namespace(&namespace), &namespace, "metadata", &[(&["get", "list"], &["typeinstances"], None)]).await;
-    let reader = account(here, &namespace, "reader", &[(&["get", "list"], &["typeinstances", "typeinstances/value"], None)]).await;
-    let single = account(Scope::Namespace(&other), &namespace, "single", &[(&["get"], &["typeinstances", "typeinstances/value"], Some(&out_name))]).await;
+    let metadata =
+        account(Scope::Namespace(&namespace), &namespace, "metadata", &[(&["get", "list"], &["typeinstances"], None)])
+            .await;
+    let reader =
+        account(here, &namespace, "reader", &[(&["get", "list"], &["typeinstances", "typeinstances/value"], None)])
+            .await;
+    let single = account(
+        Scope::Namespace(&other),
+        &namespace,
+        "single",
+        &[(&["get"], &["typeinstances", "typeinstances/value"], Some(&out_name))],
+    )
+    .await;
     let nobody = account(Scope::Namespace(&namespace), &namespace, "nobody", &[]).await;
     let read = "query($id: ID!) { typeInstance(id: $id) { name latestResourceVersion { spec { value valueError } } } }";
     let count = "{ typeInstanceCount(filter: { typeRef: { path: \"cap.type.test\" } }) }";
@@ -80,15 +100,28 @@ async fn accounts_see_and_do_what_rbac_grants() {
     let found = data(&server, &single, by_name, json!({ "filter": { "name": out_name } })).await;
     assert_eq!(found["typeInstances"], json!([{ "id": outside }]));
 
-    let creator = account(Scope::Namespace(&namespace), &namespace, "creator", &[(&["get", "create", "update", "delete"], &["typeinstances"], None)]).await;
+    let creator = account(
+        Scope::Namespace(&namespace),
+        &namespace,
+        "creator",
+        &[(&["get", "create", "update", "delete"], &["typeinstances"], None)],
+    )
+    .await;
     let made = create(&server, &creator, json!({ "namespace": namespace })).await;
     let record = |namespace: &str, path: &str, attribute: Option<&str>| {
-        let attributes: Vec<Value> = attribute.iter().map(|path| json!({ "path": path, "revision": "0.1.0" })).collect();
+        let attributes: Vec<Value> =
+            attribute.iter().map(|path| json!({ "path": path, "revision": "0.1.0" })).collect();
         json!({ "in": { "namespace": namespace, "typeRef": { "path": path, "revision": "0.1.0" }, "attributes": attributes, "value": { "url": "127.0.0.1:1", "acceptValue": true } } })
     };
     assert_eq!(code(&server, &creator, CREATE, record(&other, "cap.type.test", None)).await, "FORBIDDEN");
-    assert_eq!(code(&server, &creator, CREATE, record(&namespace, "cap.core.type.hub.storage.x", None)).await, "FORBIDDEN");
-    assert_eq!(code(&server, &creator, CREATE, record(&namespace, "cap.type.test", Some("cap.core.attribute.default"))).await, "FORBIDDEN");
+    assert_eq!(
+        code(&server, &creator, CREATE, record(&namespace, "cap.core.type.hub.storage.x", None)).await,
+        "FORBIDDEN"
+    );
+    assert_eq!(
+        code(&server, &creator, CREATE, record(&namespace, "cap.type.test", Some("cap.core.attribute.default"))).await,
+        "FORBIDDEN"
+    );
     assert_eq!(code(&server, &admin, CREATE, record(&namespace, "cap.core.type.hub.storage.x", None)).await, "");
     let lock = "mutation($id: ID!) { lockTypeInstances(in: { ids: [$id], ownerID: \"me\" }) }";
     let delete = "mutation($id: ID!) { deleteTypeInstance(id: $id) }";

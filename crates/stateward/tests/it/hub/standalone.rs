@@ -25,7 +25,10 @@ async fn values_are_sealed_and_there_after_a_restart_and_in_no_log() {
     let value = json!({ "typeInstance": { "latestResourceVersion": { "spec": { "value": { "password": canary } } } } });
     assert_eq!(data(&first, &token, READ, json!({ "id": id })).await, value);
     // Faults of all sorts around a value.
-    for variables in [json!({ "in": { "typeRef": { "path": "a b", "revision": "0.1.0" }, "value": canary } }), json!({ "in": canary })] {
+    for variables in [
+        json!({ "in": { "typeRef": { "path": "a b", "revision": "0.1.0" }, "value": canary } }),
+        json!({ "in": canary }),
+    ] {
         let (_, text) = send(&first, &token, super::CREATE, variables).await;
         assert!(text.contains("errors"), "{text}");
     }
@@ -40,7 +43,11 @@ async fn values_are_sealed_and_there_after_a_restart_and_in_no_log() {
         let path = entry.unwrap().path();
         if path.is_file() {
             let bytes = std::fs::read(&path).unwrap();
-            assert!(!bytes.windows(canary.len()).any(|window| window == canary.as_bytes()), "a value is in {}", path.display());
+            assert!(
+                !bytes.windows(canary.len()).any(|window| window == canary.as_bytes()),
+                "a value is in {}",
+                path.display()
+            );
             files += 1;
         }
     }
@@ -61,7 +68,7 @@ async fn settings_are_obeyed_and_named() {
     std::fs::write(directory.join("README.md"), "no manifest").unwrap();
     let server = Start::new()
         .flag("--hub-types-dir", &directory)
-        .flag("--hub-require-types", "true")
+        .switch("--hub-require-types")
         .flag("--hub-namespace", "records")
         .flag("--hub-query-depth", "4")
         .flag("--hub-query-fields", "20")
@@ -84,15 +91,18 @@ async fn settings_are_obeyed_and_named() {
         let (status, text) = send(&server, &token, query, json!({})).await;
         assert!(status == 400 && text.contains(setting), "{status} {text}");
     }
-    let (status, text) = send(&server, &token, super::CREATE, record("cap.type.known", json!({ "a": "x".repeat(5000) }))).await;
+    let (status, text) =
+        send(&server, &token, super::CREATE, record("cap.type.known", json!({ "a": "x".repeat(5000) }))).await;
     assert!(status == 413 && text.contains("hub.body_bytes"), "{status} {text}");
-    let storage = |url: &str| json!({ "in": {
+    let storage = |url: &str| {
+        json!({ "in": {
         "typeRef": { "path": "cap.core.type.hub.storage.x", "revision": "0.1.0" }, "value": { "url": url, "acceptValue": true },
-    } });
+    } })
+    };
     let (_, text) = send(&server, &token, super::CREATE, storage("elsewhere.example:443")).await;
     assert!(text.contains("INVALID"), "{text}");
 
-    let off = Start::new().flag("--hub-enabled", "false").serve();
+    let off = Start::new().variable("STATEWARD_HUB_ENABLED", "false").serve();
     let (status, _) = send(&off, &off.first_token(), "{ __typename }", json!({})).await;
     assert_eq!(status, 404);
     assert!(!off.data.join("hub.key").exists());
@@ -108,7 +118,9 @@ async fn servers_that_share_a_database_share_records_by_a_named_key() {
     let url = postgres.url(&postgres.create_database().unwrap());
     let key = scratch("key").unwrap().join("hub.key");
     keys::key_file::create(&key).unwrap();
-    let start = || Start::new().variable("STATEWARD_DATABASE_URL", &url).flag("--keys-files", format!("shared={}", key.display()));
+    let start = || {
+        Start::new().variable("STATEWARD_DATABASE_URL", &url).flag("--keys-files", format!("shared={}", key.display()))
+    };
     let with_key = || start().flag("--hub-encryption-key", "shared");
     let (one, two) = (with_key().serve(), with_key().serve());
     let token = std::fs::read_to_string(one.data.join("first-token")).unwrap().trim().to_owned();
@@ -158,16 +170,30 @@ async fn values_are_kept_by_a_backend_over_the_wire_and_by_policy() {
     let token = server.first_token();
     let storage = json!({ "name": "files", "typeRef": { "path": "cap.core.type.hub.storage.file", "revision": "0.1.0" }, "value": { "url": address, "acceptValue": true } });
     let backend = create(&server, &token, storage).await;
-    let secret = create(&server, &token, json!({ "typeRef": { "path": "cap.type.secret.x", "revision": "0.1.0" }, "value": "canary-outside" })).await;
-    let query = "query($id: ID!) { typeInstance(id: $id) { backend lockedBy latestResourceVersion { spec { value } } } }";
+    let secret = create(
+        &server,
+        &token,
+        json!({ "typeRef": { "path": "cap.type.secret.x", "revision": "0.1.0" }, "value": "canary-outside" }),
+    )
+    .await;
+    let query =
+        "query($id: ID!) { typeInstance(id: $id) { backend lockedBy latestResourceVersion { spec { value } } } }";
     let found = data(&server, &token, query, json!({ "id": secret })).await["typeInstance"].clone();
-    assert_eq!(found, json!({ "backend": backend, "lockedBy": null, "latestResourceVersion": { "spec": { "value": "canary-outside" } } }));
+    assert_eq!(
+        found,
+        json!({ "backend": backend, "lockedBy": null, "latestResourceVersion": { "spec": { "value": "canary-outside" } } })
+    );
     for file in ["stateward.db", "stateward.db-wal"] {
         let bytes = std::fs::read(server.data.join(file)).unwrap_or_default();
         assert!(!bytes.windows(14).any(|window| window == b"canary-outside"), "it is in {file}");
     }
     let plain = create(&server, &token, json!({ "value": 1 })).await;
-    assert_eq!(data(&server, &token, query, json!({ "id": plain })).await["typeInstance"]["backend"], "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa");
-    let health = data(&server, &token, "{ storageBackend(id: \"files\") { health { status } typeInstanceCount } }", json!({})).await;
+    assert_eq!(
+        data(&server, &token, query, json!({ "id": plain })).await["typeInstance"]["backend"],
+        "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
+    );
+    let health =
+        data(&server, &token, "{ storageBackend(id: \"files\") { health { status } typeInstanceCount } }", json!({}))
+            .await;
     assert_eq!(health["storageBackend"], json!({ "health": { "status": "READY" }, "typeInstanceCount": 1 }));
 }
