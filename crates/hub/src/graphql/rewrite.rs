@@ -8,10 +8,14 @@ pub(super) fn leaves(document: &mut ExecutableDocument) {
     match &mut document.operations {
         DocumentOperations::Single(operation) => rewrite(&mut operation.node.selection_set.node),
         DocumentOperations::Multiple(operations) => {
-            operations.values_mut().for_each(|operation| rewrite(&mut operation.node.selection_set.node));
+            for operation in operations.values_mut() {
+                rewrite(&mut operation.node.selection_set.node);
+            }
         }
     }
-    document.fragments.values_mut().for_each(|fragment| rewrite(&mut fragment.node.selection_set.node));
+    for fragment in document.fragments.values_mut() {
+        rewrite(&mut fragment.node.selection_set.node);
+    }
 }
 
 fn rewrite(set: &mut SelectionSet) {

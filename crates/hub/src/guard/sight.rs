@@ -70,7 +70,9 @@ impl Sight {
         let mut seen = vec![false; records.len()];
         for (namespace, indices) in by_namespace {
             if indices.len() > 1 && self.may(part.action().in_namespace(namespace)).await? {
-                indices.iter().for_each(|index| seen[*index] = true);
+                for index in indices {
+                    seen[index] = true;
+                }
                 continue;
             }
             let named = indices.into_iter().filter(|_| self.take_name(part));
@@ -79,7 +81,9 @@ impl Sight {
             let named: Vec<_> = named.collect();
             let answers: Vec<(usize, bool)> =
                 stream::iter(named).buffer_unordered(QUESTIONS_AT_ONCE).try_collect().await?;
-            answers.into_iter().for_each(|(index, answer)| seen[index] = answer);
+            for (index, answer) in answers {
+                seen[index] = answer;
+            }
         }
         Ok(seen)
     }

@@ -114,15 +114,12 @@ fn refused(fault: &Fault) -> Response {
 }
 
 fn written(status: StatusCode, body: serde_json::Result<Vec<u8>>) -> Response {
-    match body {
-        Ok(body) => {
-            // Values may be secrets.
-            let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-            (status, headers, body).into_response()
-        }
-        Err(_) => {
-            let hint = "look for the request id in the server's log";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written", hint).into_response()
-        }
-    }
+    let Ok(body) = body else {
+        let hint = "look for the request id in the server's log";
+        return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be written", hint)
+            .into_response();
+    };
+    // Values may be secrets.
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    (status, headers, body).into_response()
 }
