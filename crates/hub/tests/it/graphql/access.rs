@@ -228,6 +228,9 @@ async fn acts_are_on_record_with_their_names_and_without_values() {
             json!({ "id": a }),
         )
         .await;
+    // Decisions get to the disk soon, and not before the answer.
+    let read = |lines: &str| lines.lines().any(|line| line.contains("\"get\"") && line.contains("value"));
+    testbed::eventually(Duration::from_secs(30), || async { read(&front.audit()) }).await;
     let lines = front.audit();
     let line = |parts: &[&str]| lines.lines().any(|line| parts.iter().all(|part| line.contains(part)));
     assert!(line(&["\"act\"", "\"update\"", "typeinstances", "team-a", "of-team-a"]), "{lines}");
