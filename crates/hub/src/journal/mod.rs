@@ -19,13 +19,13 @@ use uuid::Uuid;
 
 use crate::hub::Hub;
 use crate::storage::Call;
-use crate::{Error, Json, Reason};
+use crate::{Error, Json, Reason, Times};
 
 pub use recover::JournalEntry;
 
 pub(crate) use rows::{
-    Fate, abort, busy, delete_of_backend, delete_reservations, free, insert, is_ours, keep, release, reserve, reserved,
-    switched,
+    Fate, Left, abort, busy, delete_of_backend, delete_reservations, free, insert, is_ours, keep, release, reserve,
+    reserved, switched,
 };
 pub(crate) use settle::Settled;
 
@@ -157,8 +157,14 @@ pub(crate) struct Operation {
     pub(crate) lease_until: Timestamp,
     pub(crate) deadline: Timestamp,
     pub(crate) made_at: Timestamp,
-    /// When all of its calls have to be over.
-    pub(crate) until: Instant,
+    times: Times,
+}
+
+/// What an operation has left for its calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Calling {
+    /// When all of them have to be over.
+    until: Instant,
     /// How long one of them may take.
     call: Duration,
 }
@@ -173,17 +179,15 @@ impl Operation {
             id: Uuid::now_v7().to_string(),
             owner: hub.process().to_owned(),
             lease_until: after(times.phase() + times.margin),
-            deadline: after(times.phase() + times.grace),
+            deadline: after(times.phase() + times.margin + times.grace),
             made_at: now,
-            until: Instant::now() + times.phase(),
-            call: times.call,
+            times: times.clone(),
         }
     }
 
-    /// A call about a version that begins now.
-    pub(crate) fn call<'a>(&self, intent: &'a Intent, version: u32) -> Call<'a> {
-        let until = self.until.min(Instant::now() + self.call);
-        Call { record: &intent.record, key: format!("{}:{version}", intent.id), until }
+    /// It is reserved: its calls begin now.
+    pub(crate) fn calling(&self) -> Calling {
+        Calling { until: Instant::now() + self.times.phase(), call: self.times.call }
     }
 
     pub(crate) fn intent(&self, kind: IntentKind, record: &str, backend: &str) -> Intent {
@@ -207,6 +211,14 @@ impl Operation {
             fault: None,
             made_at: self.made_at,
         }
+    }
+}
+
+impl Calling {
+    /// A call about a version that begins now.
+    pub(crate) fn call<'a>(&self, intent: &'a Intent, version: u32) -> Call<'a> {
+        let until = self.until.min(Instant::now() + self.call);
+        Call { record: &intent.record, key: format!("{}:{version}", intent.id), until }
     }
 }
 

@@ -89,9 +89,9 @@ impl Hub {
     }
 
     /// Entries with their contexts open.
-    async fn opened(&self, sealed: Vec<(Intent, Option<Vec<u8>>)>) -> Result<Vec<Intent>, Error> {
+    async fn opened(&self, sealed: Vec<rows::Sealed>) -> Result<Vec<Intent>, Error> {
         let unlocked = self.sealing().unlock().await?;
-        let open = |(mut intent, sealed): (Intent, Option<Vec<u8>>)| {
+        let open = |(mut intent, sealed): rows::Sealed| {
             let open = |sealed: Vec<u8>| unlocked.open(&intent.record, intent.last, Part::Intent, &sealed);
             intent.context = sealed.map(open).transpose()?;
             Ok(intent)

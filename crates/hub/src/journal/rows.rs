@@ -12,8 +12,10 @@ use crate::store::{CHUNK, places};
 pub(super) const COLUMNS: &str = "SELECT id, operation, kind, state, record, backend, target, first, last, holder, context, \
      owner, epoch, lease_until, deadline, attempts, fault, made_at FROM hub_journal";
 
-/// An entry with its context still sealed.
-pub(super) fn read(row: &Row) -> Result<(Intent, Option<Vec<u8>>), Error> {
+/// An entry, and its context still sealed.
+pub(super) type Sealed = (Intent, Option<Vec<u8>>);
+
+pub(super) fn read(row: &Row) -> Result<Sealed, Error> {
     let intent = Intent {
         id: row.get(0)?,
         operation: row.get(1)?,
@@ -105,27 +107,35 @@ pub(crate) enum Fate {
     Forward,
 }
 
+/// When an entry that was given up is looked at again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(crate) lease_until: Timestamp,
+    /// From when on nothing of its calls, which are over here, can be on its way.
+    pub(crate) deadline: Timestamp,
+}
+
 impl Fate {
     /// The entry as [`abort`] leaves it.
-    pub(super) fn applied(self, intent: &Intent, lease_until: Timestamp) -> Intent {
+    pub(super) fn applied(self, intent: &Intent, left: Left) -> Intent {
         let (state, deadline) = match self {
             Fate::Nothing => (intent.state, intent.deadline),
             Fate::Undo => (IntentState::Undo, intent.made_at),
-            Fate::UndoTwice => (IntentState::Undo, intent.deadline),
-            Fate::Forward => (IntentState::Forward, intent.deadline),
+            Fate::UndoTwice => (IntentState::Undo, left.deadline),
+            Fate::Forward => (IntentState::Forward, left.deadline),
         };
-        Intent { state, deadline, lease_until, ..intent.clone() }
+        Intent { state, deadline, lease_until: left.lease_until, ..intent.clone() }
     }
 }
 
 /// Gives an entry up that is still with whoever began it, and still as it was. Tells whether it was: one that was committed
 /// after all is left alone.
-pub(crate) fn abort(tx: &mut Tx<'_>, intent: &Intent, fate: Fate, lease_until: Timestamp) -> Result<bool, Error> {
+pub(crate) fn abort(tx: &mut Tx<'_>, intent: &Intent, fate: Fate, left: Left) -> Result<bool, Error> {
     if fate == Fate::Nothing {
         let sql = "DELETE FROM hub_journal WHERE id = $1 AND owner = $2 AND epoch = $3 AND state = 'called'";
         return Ok(tx.execute(sql, params![&intent.id, &intent.owner, intent.epoch])? > 0);
     }
-    let left = fate.applied(intent, lease_until);
+    let left = fate.applied(intent, left);
     let sql = "UPDATE hub_journal SET state = $1, deadline = $2, lease_until = $3 \
                WHERE id = $4 AND owner = $5 AND epoch = $6 AND state = 'called'";
     let changed = tx.execute(
@@ -210,7 +220,7 @@ pub(super) fn take(
     now: Timestamp,
     lease_until: Timestamp,
     most: usize,
-) -> Result<Vec<(Intent, Option<Vec<u8>>)>, Error> {
+) -> Result<Vec<Sealed>, Error> {
     let sql = format!("{COLUMNS} WHERE lease_until <= $1 ORDER BY lease_until LIMIT {most}");
     let mut taken = Vec::new();
     for row in tx.query(&sql, params![now.as_microsecond()])? {

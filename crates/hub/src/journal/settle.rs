@@ -8,7 +8,7 @@ use db::{Tx, params};
 use futures::future::join_all;
 use jiff::Timestamp;
 
-use super::{Fate, Intent, IntentKind, IntentState, Operation, abort, delete_reservations, keep, release};
+use super::{Fate, Intent, IntentKind, IntentState, Left, Operation, abort, delete_reservations, keep, release};
 use crate::changes::{ChangeKind, Event};
 use crate::failpoints::Step;
 use crate::hub::Hub;
@@ -32,14 +32,15 @@ impl Hub {
     /// Gives up what was begun: says so in the journal, then undoes what has to be. What cannot be undone now is later.
     pub(crate) async fn give_up(&self, operation: &Operation, fates: Vec<(Intent, Fate)>) -> Result<(), Error> {
         let times = &self.settings().times;
-        let lease_until = Timestamp::now().checked_add(times.phase() + times.margin).unwrap_or(Timestamp::MAX);
-        let id = operation.id.clone();
+        let (now, id) = (Timestamp::now(), operation.id.clone());
+        let after = |time| now.checked_add(time).unwrap_or(Timestamp::MAX);
+        let left = Left { lease_until: after(times.phase() + times.margin), deadline: after(times.grace) };
         let say_so = move |tx: &mut Tx<'_>| {
             delete_reservations(tx, &id)?;
             let mut open = Vec::new();
             for (intent, fate) in &fates {
-                if abort(tx, intent, *fate, lease_until)? && *fate != Fate::Nothing {
-                    open.push(fate.applied(intent, lease_until));
+                if abort(tx, intent, *fate, left)? && *fate != Fate::Nothing {
+                    open.push(fate.applied(intent, left));
                 }
             }
             Ok::<_, Error>(open)
@@ -112,9 +113,8 @@ impl Hub {
         };
         let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref());
         Ok(match intent.kind {
-            IntentKind::Create | IntentKind::Move => backend.delete(&call, context, holder).await,
+            IntentKind::Create | IntentKind::Delete | IntentKind::Move => backend.delete(&call, context, holder).await,
             IntentKind::Update => self.undo_versions(&backend, &call, intent).await,
-            IntentKind::Delete => backend.delete(&call, context, holder).await,
             IntentKind::Lock => match backend.locked_by(&call, context).await {
                 // Nobody's, or somebody else's, which kept ours out.
                 Ok(other) if other.as_deref() != holder => Ok(()),
@@ -128,7 +128,7 @@ impl Hub {
     async fn undo_versions(&self, backend: &Arc<Backend>, call: &Call<'_>, intent: &Intent) -> Result<(), Trouble> {
         for version in (intent.first..=intent.last).rev() {
             let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref());
-            backend.delete_version(call, version, context, holder).await?;
+            backend.delete_version(&call.after(version), version, context, holder).await?;
         }
         Ok(())
     }

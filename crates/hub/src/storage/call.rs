@@ -17,6 +17,18 @@ pub(crate) struct Call<'a> {
     pub(crate) until: Instant,
 }
 
+impl<'a> Call<'a> {
+    /// A call that changes nothing needs no key.
+    pub(crate) fn reading(record: &'a str, within: Duration) -> Call<'a> {
+        Call { record, key: String::new(), until: Instant::now() + within }
+    }
+
+    /// Another call about the same, with a key of its own.
+    pub(crate) fn after(&self, what: impl std::fmt::Display) -> Call<'a> {
+        Call { key: format!("{}:{what}", self.key), ..self.clone() }
+    }
+}
+
 /// A call that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
@@ -68,8 +80,9 @@ impl Trouble {
             Mode::Context => "ContextStorageBackend",
         };
         let told: String = failure.text.chars().take(LONGEST_TEXT).collect();
-        let text = if told.starts_with("ClientError: ") {
-            told
+        // A client of the protocol has named the method already.
+        let text = if told.starts_with('/') {
+            format!("ClientError: {told}")
         } else {
             format!("ClientError: /storage_backend.{service}/{method} {}: {told}", code_name(failure.code))
         };
@@ -125,9 +138,11 @@ impl Backend {
                 if self.is_there(call, wanted).await {
                     return Ok(wanted.context.clone());
                 }
-                // No version that the hub knows: something that was given up has landed late.
-                self.delete_version(call, wanted.version, wanted.context.as_ref(), wanted.owner.as_deref()).await?;
-                self.try_update(call, wanted).await
+                // No version that the hub knows: something that was given up has landed late. Keys of their own, because
+                // neither is a repetition of the call before.
+                let (removal, again) = (call.after("remove"), call.after("again"));
+                self.delete_version(&removal, wanted.version, wanted.context.as_ref(), wanted.owner.as_deref()).await?;
+                self.try_update(&again, wanted).await
             }
             done => done,
         }

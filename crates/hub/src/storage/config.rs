@@ -237,17 +237,18 @@ mod tests {
             assert_eq!(parse(text).unwrap_err(), *expected, "{text}");
         }
         assert_eq!(Config::parse(None).unwrap_err(), ["spec/value must be object"]);
-        let hostile = r##"{"url":"h:1","acceptValue":true,"contextSchema":{"$ref":"http://example.com"}}"##;
+        let hostile = r#"{"url":"h:1","acceptValue":true,"contextSchema":{"$ref":"http://example.com"}}"#;
         assert!(parse(hostile).unwrap_err()[0].starts_with("spec/value/contextSchema: the schema refers to"));
     }
 
     #[test]
     fn input_is_checked_as_the_original_does_and_a_missing_context_is_noticed() {
+        type Case<'a> = (bool, &'a str, Option<&'a str>, Option<&'a str>, &'a [&'a str]);
         let strict = r#"{"type":"object","required":["provider"],"properties":{"provider":{"type":"string"}}}"#;
         let config = |mode: bool, schema: &str| {
             parse(&format!(r#"{{"url":"h:1","acceptValue":{mode},"contextSchema":{schema}}}"#)).unwrap()
         };
-        let table: &[(bool, &str, Option<&str>, Option<&str>, &[&str])] = &[
+        let table: &[Case<'_>] = &[
             (true, "null", Some("1"), None, &[]),
             (false, "null", Some("1"), None, &["input value not allowed"]),
             (true, "null", None, Some("{}"), &["input context not allowed"]),
@@ -258,8 +259,8 @@ mod tests {
             (true, r#"{"type":"object"}"#, None, None, &[]),
         ];
         for (mode, schema, value, context, expected) in table {
-            let json = |text: &Option<&str>| text.map(|text| Json::parse(text).unwrap());
-            let faults = config(*mode, schema).input_faults(json(value).as_ref(), json(context).as_ref());
+            let json = |text: Option<&str>| text.map(|text| Json::parse(text).unwrap());
+            let faults = config(*mode, schema).input_faults(json(*value).as_ref(), json(*context).as_ref());
             assert_eq!(faults, *expected, "{mode} {schema} {value:?} {context:?}");
         }
         assert!(config(true, "null").default_fault().is_none());

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use backends::Code;
 use db::{Tx, params};
@@ -129,15 +128,18 @@ impl Hub {
         let within = self.settings().times.lock_question;
         let ask = |backend: Arc<Backend>, asked: Asked| async move {
             let call = Call::reading(&asked.id.record, within);
-            let holder = backend.locked_by(&call, asked.context.as_ref()).await;
+            let holder = match backend.locked_by(&call, asked.context.as_ref()).await {
+                // A backend that knows no locks leaves them to the hub.
+                Err(trouble) if trouble.code == Code::Unimplemented => Ok(None),
+                holder => holder.map(Some),
+            };
             (asked.id, holder)
         };
         for (id, holder) in self.ask_all(outside, ask).await {
             let Some(told) = told.get_mut(&id.record) else { continue };
             match holder {
-                Ok(holder) => told.backend = Ok(holder),
-                // A backend that knows no locks leaves them to the hub.
-                Err(Error::Refused { message, .. }) if message.contains(" UNIMPLEMENTED: ") => {}
+                Ok(Some(holder)) => told.backend = Ok(holder),
+                Ok(None) => {}
                 Err(error) => told.backend = Err(error),
             }
         }
@@ -210,13 +212,6 @@ where
     });
     let answers: Vec<_> = answers.collect();
     iter(answers).buffer_unordered(AT_ONCE).collect().await
-}
-
-impl<'a> Call<'a> {
-    /// A call that changes nothing needs no key.
-    pub(crate) fn reading(record: &'a str, within: Duration) -> Call<'a> {
-        Call { record, key: String::new(), until: Instant::now() + within }
-    }
 }
 
 fn context(unlocked: &Unlocked, kept: &Kept) -> Result<Option<Json>, Error> {

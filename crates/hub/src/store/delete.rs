@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{END, rows};
 use crate::Error;
 use crate::changes::{ChangeKind, Event, Feed};
-use crate::journal::{self, Fate, Intent, IntentKind, Operation};
+use crate::journal::{self, Fate, Intent, IntentKind, Left, Operation};
 use crate::model::Record;
 use crate::rules::deletion::keepers;
 use crate::rules::locks::{Standing, standing};
@@ -38,6 +38,8 @@ pub(crate) struct Going {
     pub(crate) deletion: Deletion,
     pub(crate) unlocked: Unlocked,
     pub(crate) now: Timestamp,
+    /// How what is carried through later is left.
+    pub(crate) left: Left,
     pub(crate) feed: Feed,
 }
 
@@ -89,7 +91,7 @@ impl Going {
                     }
                 }
                 // To be tried again at once, by whoever looks after the journal.
-                Some(fate) => _ = journal::abort(tx, intent, *fate, self.now)?,
+                Some(fate) => _ = journal::abort(tx, intent, *fate, self.left)?,
             }
         }
         self.remove(tx, &gone)

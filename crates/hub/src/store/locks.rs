@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::rows;
 use crate::Error;
 use crate::changes::{ChangeKind, Event, Feed};
-use crate::journal::{self, Fate, Intent, IntentKind, Operation};
+use crate::journal::{self, Fate, Intent, IntentKind, Left, Operation};
 use crate::model::{BUILT_IN, Lock, Record};
 use crate::rules::locks::{Standing, granted, holds, standing};
 use crate::rules::texts::{self, Fault};
@@ -91,6 +91,8 @@ pub(crate) struct Releasing {
     pub(crate) whose: Whose,
     pub(crate) unlocked: Unlocked,
     pub(crate) now: Timestamp,
+    /// How what is carried through later is left.
+    pub(crate) left: Left,
     pub(crate) feed: Feed,
 }
 
@@ -123,7 +125,7 @@ impl Releasing {
                         released.push(record.clone());
                     }
                 }
-                Some(fate) => _ = journal::abort(tx, intent, *fate, self.now)?,
+                Some(fate) => _ = journal::abort(tx, intent, *fate, self.left)?,
             }
         }
         if fates.iter().all(|(_record, _intent, fate)| fate.is_none()) {

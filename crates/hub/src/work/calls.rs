@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use backends::Code;
 use futures::stream::{StreamExt as _, iter};
+use jiff::Timestamp;
 
 use crate::Error;
 use crate::hub::Hub;
-use crate::journal::{Fate, Intent, IntentKind};
+use crate::journal::{Fate, Intent, IntentKind, Left};
 use crate::storage::{Destination, Landed, Trouble};
 
 /// Calls at a time.
@@ -73,6 +74,12 @@ pub(super) fn troubles<T>(outcomes: &[Outcome<T>]) -> Vec<&Trouble> {
 }
 
 impl Hub {
+    /// How an entry is left whose calls end now: to be looked at by whoever comes first.
+    pub(super) fn left_now(&self) -> Left {
+        let now = Timestamp::now();
+        Left { lease_until: now, deadline: now.checked_add(self.settings().times.grace).unwrap_or(Timestamp::MAX) }
+    }
+
     /// The backends of entries, or what is wrong with them.
     pub(super) async fn places_of(
         &self,

@@ -1,5 +1,6 @@
 //! New records.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::journal::{Fate, Operation};
 use crate::model::{BUILT_IN, TypeRef};
 use crate::rules::texts::Fault;
 use crate::rules::{aliases, names, texts};
-use crate::storage::{Destination, Wanted};
+use crate::storage::{Destination, Trouble, Wanted};
 use crate::store::{Batch, Checks, Created, NewRecord, Plan, Reserved, digest_of};
 use crate::{Error, Json};
 
@@ -39,8 +40,9 @@ impl Hub {
             return Ok(answer);
         }
         Step::CreateReserved.hit();
+        let calling = operation.calling();
         let outcomes = call_all(&intents, Others::Stop, |index, intent| {
-            let (plan, operation) = (&plan, &operation);
+            let (plan, calling) = (&plan, &calling);
             async move {
                 let Destination::External(backend) = &plan.destinations[index] else { return Ok(None) };
                 let wanted = Wanted {
@@ -50,13 +52,13 @@ impl Hub {
                     old_context: None,
                     owner: None,
                 };
-                let context = backend.create(&operation.call(intent, 1), &wanted).await;
+                let context = backend.create(&calling.call(intent, 1), &wanted).await;
                 Step::CreateCalled.hit();
                 context
             }
         })
         .await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
             let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
             self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
@@ -140,13 +142,13 @@ impl Hub {
         for (record, is_storage) in records.iter().zip(storage) {
             let named = record.backend.as_ref().map(|backend| backend.id.as_str());
             let key = (named, named.is_none().then_some(&record.type_ref));
-            if !found.contains_key(&key) {
+            if let Entry::Vacant(place) = found.entry(key) {
                 let destination = match named {
                     Some(named) => self.named_destination(named).await,
                     None => self.unnamed_destination(&record.type_ref, *is_storage).await.map(Some),
                 };
                 match destination {
-                    Ok(Some(destination)) => _ = found.insert(key, destination),
+                    Ok(Some(destination)) => _ = place.insert(destination),
                     Ok(None) => _ = unknown.insert(named.unwrap_or_default().to_owned()),
                     Err(error) => faults.push(Fault::of(error)?),
                 }

@@ -38,7 +38,7 @@ impl Hub {
         let records = self.records(&deletion.ids).await?;
         let is_outside = records.iter().any(|record| !record.is_kept_here());
         let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
-        let going = Going { deletion, unlocked, now, feed };
+        let going = Going { deletion, unlocked, now, left: self.left_now(), feed };
         if !is_outside {
             self.change(move |tx| going.carry_out(tx)).await?;
             return Ok(Vec::new());
@@ -66,13 +66,14 @@ impl Hub {
         let intents: Vec<(usize, Intent)> =
             begun.iter().enumerate().map(|(index, (_record, intent))| (index, intent.clone())).collect();
         let places = self.places_of(&intents).await?;
+        let calling = operation.calling();
         let outcomes = call_all(&intents, Others::GoOn, |_index, intent| {
-            let (operation, place) = (&operation, places.get(&intent.backend));
+            let (calling, place) = (&calling, places.get(&intent.backend));
             async move {
                 let Some(place) = place else { return Ok(()) };
                 let Destination::External(backend) = place.clone()? else { return Ok(()) };
                 let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref());
-                let done = backend.delete(&operation.call(intent, intent.last), context, holder).await;
+                let done = backend.delete(&calling.call(intent, intent.last), context, holder).await;
                 Step::DeleteCalled.hit();
                 done
             }
@@ -95,6 +96,7 @@ impl Hub {
         };
         let fates: Vec<_> = outcomes.iter().map(fate).collect();
         Step::DeleteBeforeCommit.hit();
+        let going = Going { left: self.left_now(), ..going };
         self.change(move |tx| going.commit(tx, &fates)).await?;
         Step::DeleteCommitted.hit();
         if let (true, Some((record, trouble))) = (stays, failed.first()) {

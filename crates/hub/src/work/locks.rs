@@ -14,7 +14,7 @@ use crate::model::Record;
 use crate::rules::locks::holds;
 use crate::rules::names;
 use crate::rules::texts::{self, Fault};
-use crate::storage::{Destination, Landed};
+use crate::storage::{Destination, Landed, Trouble};
 use crate::store::{Locking, NotHeld, Releasing, Whose, expired};
 
 /// Locks that one round of looking after them releases.
@@ -81,19 +81,20 @@ impl Hub {
         }
         Step::LockReserved.hit();
         let places = self.places_of(&intents).await?;
+        let calling = operation.calling();
         let outcomes = call_all(&intents, Others::Stop, |_index, intent| {
-            let (operation, place) = (&operation, places.get(&intent.backend));
+            let (calling, place) = (&calling, places.get(&intent.backend));
             async move {
                 let Some(place) = place else { return Ok(()) };
                 let Destination::External(backend) = place.clone()? else { return Ok(()) };
                 let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref().unwrap_or_default());
-                let done = backend.lock(&operation.call(intent, intent.last), context, holder).await;
+                let done = backend.lock(&calling.call(intent, intent.last), context, holder).await;
                 Step::LockCalled.hit();
                 done
             }
         })
         .await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
             let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
             self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
@@ -119,7 +120,7 @@ impl Hub {
 
     async fn release(&self, ids: Vec<String>, whose: Whose) -> Result<(), NotHeld> {
         let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
-        let releasing = Releasing { ids, whose, unlocked, now, feed };
+        let releasing = Releasing { ids, whose, unlocked, now, left: self.left_now(), feed };
         let hub = self.clone();
         self.to_the_end(async move { Ok(hub.release_everywhere(releasing).await) }).await?
     }
@@ -139,18 +140,19 @@ impl Hub {
         let intents: Vec<(usize, Intent)> =
             begun.iter().enumerate().map(|(index, (_record, intent))| (index, intent.clone())).collect();
         let places = self.places_of(&intents).await?;
+        let calling = operation.calling();
         let outcomes = call_all(&intents, Others::GoOn, |_index, intent| {
-            let (operation, place) = (&operation, places.get(&intent.backend));
+            let (calling, place) = (&calling, places.get(&intent.backend));
             async move {
                 let Some(place) = place else { return Ok(()) };
                 let Destination::External(backend) = place.clone()? else { return Ok(()) };
-                let done = backend.unlock(&operation.call(intent, intent.last), intent.context.as_ref()).await;
+                let done = backend.unlock(&calling.call(intent, intent.last), intent.context.as_ref()).await;
                 Step::UnlockCalled.hit();
                 done
             }
         })
         .await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         let fate = |outcome: &Outcome<()>| {
             let (record, intent) = begun[outcome.index].clone();
             let fate = match &outcome.done {
@@ -162,6 +164,7 @@ impl Hub {
         };
         let fates: Vec<_> = outcomes.iter().map(fate).collect();
         Step::UnlockBeforeCommit.hit();
+        let releasing = Releasing { left: self.left_now(), ..releasing };
         self.change(move |tx| releasing.commit(tx, &fates)).await?;
         Step::UnlockCommitted.hit();
         if faults.is_empty() { Ok(()) } else { Err(NotHeld::Faults(faults)) }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::calls::{Others, call_all, troubles};
 use crate::failpoints::Step;
 use crate::hub::Hub;
-use crate::journal::{Fate, Intent, Operation};
+use crate::journal::{Calling, Fate, Intent, Operation};
 use crate::model::Record;
 use crate::rules::texts::Fault;
 use crate::rules::{names, texts};
@@ -97,11 +97,12 @@ impl Hub {
         };
         let begun = reserve.await?;
         Step::UpdateReserved.hit();
+        let calling = operation.calling();
         let intents: Vec<(usize, Intent)> =
             begun.iter().enumerate().map(|(index, begun)| (index, begun.intent.clone())).collect();
         let outcomes =
-            call_all(&intents, Others::Stop, |index, _intent| add_versions(&updating, &operation, &begun[index])).await;
-        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(|trouble| trouble.fault()).collect();
+            call_all(&intents, Others::Stop, |index, _intent| add_versions(&updating, &calling, &begun[index])).await;
+        let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
             let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
             self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
@@ -131,7 +132,7 @@ impl Hub {
 /// Adds the versions of one record at its backend, one after another. Tells the contexts, by the index of their change.
 async fn add_versions(
     updating: &Updating,
-    operation: &Operation,
+    calling: &Calling,
     begun: &Begun,
 ) -> Result<Vec<(usize, Option<Json>)>, Trouble> {
     let Some(Destination::External(backend)) = updating.destinations.get(&begun.record.id) else {
@@ -144,7 +145,7 @@ async fn add_versions(
         if let Some(given) = &change.value {
             value = Some(given.clone());
         } else if value.is_none() && backend.config.mode == Mode::Value {
-            let call = operation.call(&begun.intent, 0);
+            let call = calling.call(&begun.intent, 0);
             let kept = backend.value(&call, begun.record.latest, begun.context.as_ref()).await;
             value = kept.map_err(|trouble| after(&contexts, trouble.without_traces()))?;
         }
@@ -155,7 +156,7 @@ async fn add_versions(
             old_context: context,
             owner: change.owner.clone(),
         };
-        let updated = backend.update(&operation.call(&begun.intent, version), &wanted).await;
+        let updated = backend.update(&calling.call(&begun.intent, version), &wanted).await;
         Step::UpdateCalled.hit();
         context = updated.map_err(|trouble| after(&contexts, trouble))?;
         contexts.push((index, context.clone()));

@@ -5,15 +5,21 @@ mod place;
 
 mod front;
 
+mod choice;
 mod concurrency;
+mod crash;
 mod create;
 mod delete;
 mod external;
 mod faults;
+mod feed;
 mod graphql;
 mod list;
 mod locks;
+mod mirrored;
 mod model;
+mod moves;
 mod sealed;
+mod take_over;
 mod types;
 mod update;

@@ -14,6 +14,8 @@ use testbed::process::scratch;
 /// Where a hub lives; it may be opened more than once.
 pub(crate) struct Place {
     config: Config,
+    /// Of the database, if it is PostgreSQL.
+    url: Option<String>,
     /// Of the embedded database.
     pub(crate) directory: PathBuf,
     pub(crate) key: PathBuf,
@@ -21,21 +23,38 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn sqlite() -> Place {
-        let directory = scratch("hub").unwrap();
-        let config = Config::sqlite(directory.join("hub.db"));
-        Place::new(directory, config)
+        Place::new("sqlite")
     }
 
     pub(crate) fn postgres() -> Place {
         let server = Postgres::shared().unwrap();
-        let config = Config::postgres(server.url(&server.create_database().unwrap()));
-        Place::new(scratch("hub").unwrap(), config)
+        Place::new(&server.url(&server.create_database().unwrap()))
     }
 
-    fn new(directory: PathBuf, config: Config) -> Place {
+    fn new(database: &str) -> Place {
+        let place = Place::described(&format!("{database}\n{}", scratch("hub").unwrap().display()));
+        key_file::create(&place.key).unwrap();
+        place
+    }
+
+    /// For another process, which opens the same place by it.
+    pub(crate) fn description(&self) -> String {
+        let database = match &self.url {
+            Some(url) => url.clone(),
+            None => "sqlite".to_owned(),
+        };
+        format!("{database}\n{}", self.directory.display())
+    }
+
+    pub(crate) fn described(description: &str) -> Place {
+        let (database, directory) = description.split_once('\n').unwrap();
+        let directory = PathBuf::from(directory);
+        let (config, url) = match database {
+            "sqlite" => (Config::sqlite(directory.join("hub.db")), None),
+            url => (Config::postgres(url), Some(url.to_owned())),
+        };
         let key = directory.join("hub.key");
-        key_file::create(&key).unwrap();
-        Place { config, directory, key }
+        Place { config, url, directory, key }
     }
 
     pub(crate) async fn db(&self) -> Db {

@@ -1,5 +1,6 @@
 //! Backends beside a hub: some that behave as the original's do, and some that misbehave as they are told.
 
+pub(crate) mod grpc;
 pub(crate) mod moody;
 pub(crate) mod original;
 

@@ -87,6 +87,10 @@ impl Driver for Original {
 
     fn on_create<'a>(&'a self, target: Target<'a>, value: Option<&'a Document>) -> Answer<'a, Option<Document>> {
         Box::pin(async move {
+            // It knows one provider only.
+            if target.context.is_some_and(|context| context.0.windows(7).any(|part| part == b"nothing")) {
+                return Err(Failure::new(Code::FailedPrecondition, "there is no such provider"));
+            }
             self.change(target.id, |kept| match kept {
                 Some(_) => Err((Code::AlreadyExists, "it is there already")),
                 None => Ok(Some(Kept { versions: BTreeMap::from([(1, text(value))]), locked_by: None })),
