@@ -8,11 +8,9 @@ use super::{Backend, Config, SCHEMA_FIELDS, policy};
 use crate::hub::Hub;
 use crate::model::{AttributeRef, BUILT_IN, TypeRef};
 use crate::rules::texts::Fault;
+use crate::store::DEFAULT_ATTRIBUTE as DEFAULT;
 use crate::types::Schema;
 use crate::{Error, Json, Reason};
-
-/// The attribute of the backend for those who name none.
-const DEFAULT: &str = "cap.core.attribute.default";
 
 /// Where the values of a record are kept.
 #[derive(Clone, Debug)]
@@ -70,7 +68,7 @@ impl Hub {
     }
 
     /// The oldest record that is a backend and says so in its newest version.
-    async fn default_backend(&self) -> Result<Option<String>, Error> {
+    pub async fn default_backend(&self) -> Result<Option<String>, Error> {
         let sql = "SELECT r.created_at, r.id FROM hub_attributes a \
                    JOIN hub_records r ON r.id = a.record AND r.latest = a.number WHERE a.path = $1 AND r.storage = 1";
         let rows = self.db().read(move |tx| tx.query(sql, params![DEFAULT])).await.map_err(|error: db::Error| error)?;

@@ -12,7 +12,7 @@ pub struct AllowedUrls(Vec<Address>);
 pub enum UrlError {
     #[error("url: it must be host:port, alone or after http://, https://, grpc:// or grpcs://, or unix:/path")]
     Form,
-    #[error("url: this server does not let backends be there; ask for it in hub.allowedUrls, or use another address")]
+    #[error("url: this server does not let backends be there; ask for it in hub.allowed_urls, or use another address")]
     NotAllowed,
 }
 

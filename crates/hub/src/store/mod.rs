@@ -14,6 +14,7 @@ mod read;
 pub(crate) mod rows;
 mod types;
 mod update;
+mod versions;
 
 use db::Migrations;
 
@@ -24,6 +25,7 @@ pub use delete::{Deletion, OnBackendFailure};
 pub use list::{AttributeFilter, Cursor, Filter, Page, Rule, TypeFilter, Versions};
 pub use read::VersionId;
 pub use update::Change;
+pub use versions::DEFAULT_ATTRIBUTE;
 
 pub(crate) use checks::Checks;
 pub(crate) use create::{END, Plan, Reserved, digest_of};

@@ -3,6 +3,8 @@
 mod outside;
 mod place;
 
+mod front;
+
 mod choice;
 mod concurrency;
 mod crash;
@@ -11,6 +13,7 @@ mod delete;
 mod external;
 mod faults;
 mod feed;
+mod graphql;
 mod list;
 mod locks;
 mod mirrored;
