@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::benchmarks::Benchmark;
+use crate::latency::Series;
 use crate::measure::{Comparison, median};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -125,6 +126,11 @@ impl Row {
         Row { bound: Some(Bound { side, means: Means::Goal, why }), ..self }
     }
 
+    #[must_use]
+    pub(crate) fn limit(self, side: Within, why: &'static str) -> Row {
+        Row { bound: Some(Bound { side, means: Means::Limit, why }), ..self }
+    }
+
     pub(crate) fn is_beyond_its_limit(&self) -> bool {
         !self.is_within() && self.bound.is_some_and(|bound| bound.means == Means::Limit)
     }
@@ -169,6 +175,17 @@ impl Side {
     pub(crate) fn new(name: impl Into<String>, figures: Vec<Figure>) -> Side {
         Side { name: name.into(), figures }
     }
+
+    /// How often clients got through, and how long they waited.
+    pub(crate) fn of_series(name: impl Into<String>, series: &Series) -> Side {
+        let milliseconds = |part| series.percentile(part).as_secs_f64() * 1e3;
+        let figures = vec![
+            Figure::PerSecond(series.rate()),
+            Figure::MedianMilliseconds(milliseconds(0.5)),
+            Figure::P99Milliseconds(milliseconds(0.99)),
+        ];
+        Side::new(name, figures)
+    }
 }
 
 impl fmt::Display for Side {
@@ -201,6 +218,11 @@ pub(crate) fn show(format: Format, rows: &[(&str, Row)]) -> Result<()> {
         Format::Table => table(rows),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(rows)?),
     })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
 /// Says what a row of the table will say, as soon as it is known.

@@ -7,6 +7,7 @@ mod db_read;
 mod db_write;
 mod explorer_index;
 mod http;
+mod hub;
 mod states_apply;
 mod states_cycle;
 mod states_size;
@@ -68,6 +69,11 @@ pub(crate) const ALL: &[Benchmark] = &[
         name: "http",
         about: "a real `stateward serve`: with and without a token, TLS or not",
         run: Run::Rates(http::run),
+    },
+    Benchmark {
+        name: "hub",
+        about: "records over GraphQL with 1,000 and 10,000 of them (--full: 100,000), against bare SQLite and against fewer",
+        run: Run::Rows(hub::run),
     },
     Benchmark {
         name: "states-cycle-sqlite",

@@ -13,7 +13,7 @@ use anyhow::Result;
 use crate::floors::Floor;
 use crate::latency::Series;
 use crate::measure::Bench;
-use crate::report::{self, Figure, Row, Side, Within};
+use crate::report::{self, Row, Side, Within};
 use crate::server::build;
 use crate::states::{Http, Payload, Place, Store};
 
@@ -71,10 +71,10 @@ async fn measure(bench: &Bench, place: &Place, clients: usize) -> Result<Vec<Row
         }
     }
     let many = if clients == 1 { "client" } else { "clients" };
-    let ours = || side(&format!("{}, {clients} {many}", place.store.name()), &our_series);
+    let ours = || Side::of_series(format!("{}, {clients} {many}", place.store.name()), &our_series);
     let compare = |name: &str, other: &Series| {
         let ratio = our_series.percentile(0.5).as_secs_f64() / other.percentile(0.5).as_secs_f64();
-        let row = Row::new(ours()).against(side(name, other));
+        let row = Row::new(ours()).against(Side::of_series(name, other));
         row.ratio("p50", ratio, &our_series.medians_against(other))
     };
     let mut rows = vec![compare("floor", &floor_series)];
@@ -82,7 +82,7 @@ async fn measure(bench: &Bench, place: &Place, clients: usize) -> Result<Vec<Row
         rows = rows.into_iter().map(|row| row.goal(Within::AtMost(1.3), WHY_MEDIAN)).collect();
     } else {
         // With everybody waiting for everybody else the median is the throughput in another guise.
-        let row = Row::new(ours()).against(side("floor", &floor_series));
+        let row = Row::new(ours()).against(Side::of_series("floor", &floor_series));
         let row =
             row.ratio("cycles/s", our_series.rate() / floor_series.rate(), &our_series.rates_against(&floor_series));
         rows.push(row.goal(Within::AtLeast(0.7), WHY_RATE));
@@ -100,14 +100,4 @@ async fn over_http(runner: Arc<Runner<Http>>, client: usize) -> Result<()> {
 
 async fn bare(runner: Arc<Runner<Floor>>, client: usize) -> Result<()> {
     runner.side.cycle(client, &runner.payload).await
-}
-
-fn side(name: &str, series: &Series) -> Side {
-    let milliseconds = |part| series.percentile(part).as_secs_f64() * 1e3;
-    let figures = vec![
-        Figure::PerSecond(series.rate()),
-        Figure::MedianMilliseconds(milliseconds(0.5)),
-        Figure::P99Milliseconds(milliseconds(0.99)),
-    ];
-    Side::new(name, figures)
 }

@@ -49,7 +49,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Row>> {
 async fn measure(bench: &Bench, place: &Place, client: &Http, megabytes: usize) -> Result<Vec<Row>> {
     let (pid, repeat) = (place.server.pid(), bench.effort.of(3, 7));
     let state: Bytes = generate(megabytes * 1_000_000 / RESOURCE_BYTES, 1, &Options::default()).into();
-    let size = megabytes_of(state.len() as u64);
+    let size = report::megabytes(state.len() as u64);
     let (mut writes, mut reads, mut peaks) = (Vec::new(), Vec::new(), Vec::new());
     let (mut write_cpu, mut read_cpu) = (Duration::ZERO, Duration::ZERO);
     for number in 0..repeat {
@@ -63,7 +63,7 @@ async fn measure(bench: &Bench, place: &Place, client: &Http, megabytes: usize) 
         let length = client.length(&name).await?;
         reads.push(size / start.elapsed().as_secs_f64());
         read_cpu += usage::cpu(pid)?.saturating_sub(before);
-        peaks.push(megabytes_of(usage::peak_memory(pid)?));
+        peaks.push(report::megabytes(usage::peak_memory(pid)?));
         ensure!(length == state.len() as u64, "{length} bytes came back of {}", state.len());
     }
     let what = |doing: &str| format!("{}, {megabytes} MB {doing}", place.store.name());
@@ -73,7 +73,7 @@ async fn measure(bench: &Bench, place: &Place, client: &Http, megabytes: usize) 
         Figure::PeakMegabytes(peaks.iter().copied().fold(0.0, f64::max)),
     ];
     figures.extend(
-        stored(place, &format!("size-{megabytes}-0"))?.map(|bytes| Figure::StoredMegabytes(megabytes_of(bytes))),
+        stored(place, &format!("size-{megabytes}-0"))?.map(|bytes| Figure::StoredMegabytes(report::megabytes(bytes))),
     );
     let mut rows = vec![Row::new(Side::new(what("in"), figures.clone()))];
     if place.store == Store::Sqlite && megabytes == 300 {
@@ -130,9 +130,4 @@ fn stored(place: &Place, name: &str) -> Result<Option<u64>> {
     let chunks = sum("SELECT COALESCE(SUM(LENGTH(bytes)), 0) FROM state_chunks WHERE name = ?1")?;
     let heads = sum("SELECT COALESCE(SUM(LENGTH(head)), 0) FROM state_heads WHERE name = ?1")?;
     Ok(Some((chunks + heads).cast_unsigned()))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn megabytes_of(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
 }

@@ -66,7 +66,7 @@ impl Floor {
         self.rewrite(client, &payload.next()).await
     }
 
-    async fn read(&self, client: usize) -> Result<()> {
+    pub(crate) async fn read(&self, client: usize) -> Result<()> {
         match self {
             Floor::Sqlite(table) => table.read(client),
             Floor::Postgres(table) => table.read(client).await,
@@ -76,7 +76,7 @@ impl Floor {
         }
     }
 
-    async fn rewrite(&self, client: usize, payload: &Bytes) -> Result<()> {
+    pub(crate) async fn rewrite(&self, client: usize, payload: &Bytes) -> Result<()> {
         match self {
             Floor::Sqlite(table) => table.rewrite(client, payload).await,
             Floor::Postgres(table) => table.rewrite(client, payload).await,
