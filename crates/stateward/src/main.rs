@@ -11,6 +11,7 @@ mod allocator;
 mod cli;
 mod client;
 mod config;
+mod document;
 mod serve;
 
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use clap::Args;
 use reqwest::Url;
 
 use crate::cli::failure::Failure;
-use crate::cli::output::Format;
+use crate::cli::output::{Format, FormatParser};
 use crate::config::{Environment, Secret, units};
 
 /// Where the server of this machine listens unless told otherwise.
@@ -40,7 +40,7 @@ pub struct ClientArgs {
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     pub timeout: Duration,
     /// How to show the answer
-    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, global = true, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     pub output: Format,
 }
 

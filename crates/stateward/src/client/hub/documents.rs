@@ -1,0 +1,128 @@
+//! Every GraphQL document that this program sends. Nobody else writes one.
+
+/// What the table of records shows: no value is fetched for it.
+pub const PAGE_OF_ROWS: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String) {
+  typeInstancesPage(filter: $filter, first: $first, after: $after) {
+    items { ...Row }
+    endCursor hasNextPage
+  }
+}
+fragment Row on TypeInstance {
+  id name namespace lockedBy lockError
+  typeRef { path revision }
+  uses { id } usedBy { id }
+  latestResourceVersion { resourceVersion }
+}";
+
+pub const ROW: &str = "query($id: ID!) { typeInstance(id: $id) { ...Row } }
+fragment Row on TypeInstance {
+  id name namespace lockedBy lockError
+  typeRef { path revision }
+  uses { id } usedBy { id }
+  latestResourceVersion { resourceVersion }
+}";
+
+/// Records with a version of theirs; `VERSION` stands for the field that selects it.
+pub const PAGE_OF_RECORDS: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String) {
+  typeInstancesPage(filter: $filter, first: $first, after: $after) {
+    items { ...Whole }
+    endCursor hasNextPage
+  }
+}
+fragment Whole on TypeInstance {
+  id name namespace createdAt
+  lockedBy lockError lockedAt lockExpiresAt
+  typeRef { path revision }
+  backend { id abstract }
+  uses { id name typeRef { path revision } }
+  usedBy { id name typeRef { path revision } }
+  VERSION {
+    resourceVersion createdBy createdAt
+    metadata { attributes { path revision } }
+    spec { value valueError backend { context } }
+  }
+}";
+
+pub const RECORD: &str = "query($id: ID!) { typeInstance(id: $id) { ...Whole } }
+fragment Whole on TypeInstance {
+  id name namespace createdAt
+  lockedBy lockError lockedAt lockExpiresAt
+  typeRef { path revision }
+  backend { id abstract }
+  uses { id name typeRef { path revision } }
+  usedBy { id name typeRef { path revision } }
+  VERSION {
+    resourceVersion createdBy createdAt
+    metadata { attributes { path revision } }
+    spec { value valueError backend { context } }
+  }
+}";
+
+/// Which store keeps the values of a record.
+pub const BACKEND_OF: &str = "query($id: ID!) { typeInstance(id: $id) { id backend { id } } }";
+
+pub const CREATE: &str = "mutation($in: CreateTypeInstancesInput!) { createTypeInstances(in: $in) { id alias } }";
+
+pub const UPDATE: &str = "mutation($in: [UpdateTypeInstancesInput]!) {
+  updateTypeInstances(in: $in) { id name typeRef { path revision } latestResourceVersion { resourceVersion } }
+}";
+
+pub const DELETE: &str = "mutation($id: ID!, $owner: LockOwnerID, $failure: OnBackendFailure!) {
+  deleteTypeInstance(id: $id, ownerID: $owner, onBackendFailure: $failure)
+}";
+
+pub const LOCK: &str = "mutation($in: LockTypeInstancesInput!) { lockTypeInstances(in: $in) }";
+
+pub const UNLOCK: &str = "mutation($in: UnlockTypeInstancesInput!) { unlockTypeInstances(in: $in) }";
+
+pub const FORCE_UNLOCK: &str = "mutation($ids: [ID!]!) { forceUnlockTypeInstances(ids: $ids) }";
+
+pub const MOVE: &str = "mutation($ids: [ID!]!, $to: ID!, $owner: LockOwnerID) {
+  moveTypeInstances(ids: $ids, to: $to, ownerID: $owner) { id name backend { id } latestResourceVersion { resourceVersion } }
+}";
+
+pub const JOURNAL: &str = "{ journal { id operation backend typeInstances startedAt attempts error } }";
+
+pub const RETRY_JOURNAL: &str = "mutation($id: ID!) { retryJournalEntry(id: $id) }";
+
+pub const ABANDON_JOURNAL: &str = "mutation($id: ID!) { abandonJournalEntry(id: $id) }";
+
+/// All stores, with whether they answer.
+pub const BACKENDS: &str = "{
+  storageBackends {
+    id name namespace url acceptValue contextSchema default typeInstanceCount
+    typeRef { path revision }
+    health { status message }
+  }
+}";
+
+/// All stores as rules need them: nobody is asked how they are.
+pub const KNOWN_BACKENDS: &str = "{
+  storageBackends { id name acceptValue default typeRef { path revision } typeInstance { createdAt } }
+}";
+
+pub const BACKEND: &str = "query($id: ID!) {
+  storageBackend(id: $id) {
+    id name namespace url acceptValue contextSchema default typeInstanceCount
+    typeRef { path revision }
+    health { status message }
+  }
+}";
+
+pub const RETIRE: &str = "mutation($id: ID!, $to: ID, $orphan: Boolean!) {
+  retireStorageBackend(id: $id, moveTo: $to, orphan: $orphan) { id moved left }
+}";
+
+pub const PRE_CREATE_VALUE: &str = "query($backend: ID!, $context: Any) { preCreateValue(backend: $backend, context: $context) }";
+
+pub const APPLY_TYPES: &str = "mutation($manifests: [String!]!) {
+  applyTypes(manifests: $manifests) { path latestRevision { revision } revisions { revision } }
+}";
+
+pub const TYPES: &str = "query($filter: TypeFilter) {
+  types(filter: $filter) {
+    path name prefix
+    latestRevision { revision }
+    revisions { revision metadata { displayName description } spec { additionalRefs jsonSchema } }
+  }
+}";
