@@ -13,6 +13,7 @@ mod client;
 mod config;
 mod document;
 mod serve;
+mod workflow;
 
 use std::process::ExitCode;
 

@@ -41,7 +41,9 @@ impl TypedValueParser for FormatParser {
             "json" => Ok(Format::Json),
             "yaml" => Ok(Format::Yaml),
             _ => match text.strip_prefix("jsonpath=") {
-                Some(template) => Template::parse(template).map(|template| Format::JsonPath(Box::leak(Box::new(template)))),
+                Some(template) => {
+                    Template::parse(template).map(|template| Format::JsonPath(Box::leak(Box::new(template))))
+                }
                 None => Err("a format is table, json, yaml or jsonpath=TEMPLATE".to_owned()),
             },
         };

@@ -12,8 +12,9 @@ use super::{DEEPEST, Document, Fault};
 /// JSON documents, one after the other; at least one.
 pub fn read_all(text: &str) -> Result<Vec<Document>, Fault> {
     let stream = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    let documents: Vec<Document> =
-        stream.map(|raw| raw.map_err(|error| fault(&error)).and_then(|raw| read(raw.get(), 0))).collect::<Result<_, _>>()?;
+    let documents: Vec<Document> = stream
+        .map(|raw| raw.map_err(|error| fault(&error)).and_then(|raw| read(raw.get(), 0)))
+        .collect::<Result<_, _>>()?;
     if documents.is_empty() { Err(Fault::new("it is empty")) } else { Ok(documents) }
 }
 
@@ -94,7 +95,9 @@ impl Serialize for Document {
         match self {
             Document::Null => serializer.serialize_unit(),
             Document::Bool(value) => serializer.serialize_bool(*value),
-            Document::Number(text) => RawValue::from_string(text.clone()).map_err(S::Error::custom)?.serialize(serializer),
+            Document::Number(text) => {
+                RawValue::from_string(text.clone()).map_err(S::Error::custom)?.serialize(serializer)
+            }
             Document::Text(text) => serializer.serialize_str(text),
             Document::List(items) => {
                 let mut list = serializer.serialize_seq(Some(items.len()))?;

@@ -43,7 +43,9 @@ impl Template {
             match inside.trim() {
                 "end" => ranges = Some(false),
                 words if words.starts_with("range ") => ranges = Some(true),
-                words if words.starts_with('"') || words.starts_with('\'') => found.push(Part::Literal(literal(words)?)),
+                words if words.starts_with('"') || words.starts_with('\'') => {
+                    found.push(Part::Literal(literal(words)?))
+                }
                 words => found.push(Part::Path(path(words)?)),
             }
             parts(&mut open).extend(found);
@@ -222,7 +224,8 @@ fn bracket(text: &str) -> Result<(Step, &str), String> {
     match inside.trim() {
         "*" => Ok((Step::All, after)),
         number => {
-            let number = number.parse().map_err(|_| format!("[{number}] is neither a number, a '*' nor a quoted name"))?;
+            let number =
+                number.parse().map_err(|_| format!("[{number}] is neither a number, a '*' nor a quoted name"))?;
             Ok((Step::Index(number), after))
         }
     }

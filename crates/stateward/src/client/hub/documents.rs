@@ -1,50 +1,26 @@
 //! Every GraphQL document that this program sends. Nobody else writes one.
 
+/// A page of records with the fields of [`ROW`] or [`WHOLE`], which follows it.
+pub const PAGE: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String) {
+  typeInstancesPage(filter: $filter, first: $first, after: $after) {
+    items { ...Fields }
+    endCursor hasNextPage
+  }
+}";
+
+/// One record, in the same way.
+pub const RECORD: &str = "query($id: ID!) { typeInstance(id: $id) { ...Fields } }";
+
 /// What the table of records shows: no value is fetched for it.
-pub const PAGE_OF_ROWS: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String) {
-  typeInstancesPage(filter: $filter, first: $first, after: $after) {
-    items { ...Row }
-    endCursor hasNextPage
-  }
-}
-fragment Row on TypeInstance {
+pub const ROW: &str = " fragment Fields on TypeInstance {
   id name namespace lockedBy lockError
   typeRef { path revision }
   uses { id } usedBy { id }
   latestResourceVersion { resourceVersion }
 }";
 
-pub const ROW: &str = "query($id: ID!) { typeInstance(id: $id) { ...Row } }
-fragment Row on TypeInstance {
-  id name namespace lockedBy lockError
-  typeRef { path revision }
-  uses { id } usedBy { id }
-  latestResourceVersion { resourceVersion }
-}";
-
-/// Records with a version of theirs; `VERSION` stands for the field that selects it.
-pub const PAGE_OF_RECORDS: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String) {
-  typeInstancesPage(filter: $filter, first: $first, after: $after) {
-    items { ...Whole }
-    endCursor hasNextPage
-  }
-}
-fragment Whole on TypeInstance {
-  id name namespace createdAt
-  lockedBy lockError lockedAt lockExpiresAt
-  typeRef { path revision }
-  backend { id abstract }
-  uses { id name typeRef { path revision } }
-  usedBy { id name typeRef { path revision } }
-  VERSION {
-    resourceVersion createdBy createdAt
-    metadata { attributes { path revision } }
-    spec { value valueError backend { context } }
-  }
-}";
-
-pub const RECORD: &str = "query($id: ID!) { typeInstance(id: $id) { ...Whole } }
-fragment Whole on TypeInstance {
+/// A record with a version of its; `VERSION` stands for the field that selects it.
+pub const WHOLE: &str = " fragment Fields on TypeInstance {
   id name namespace createdAt
   lockedBy lockError lockedAt lockExpiresAt
   typeRef { path revision }
@@ -98,7 +74,7 @@ pub const BACKENDS: &str = "{
 
 /// All stores as rules need them: nobody is asked how they are.
 pub const KNOWN_BACKENDS: &str = "{
-  storageBackends { id name acceptValue default typeRef { path revision } typeInstance { createdAt } }
+  storageBackends { id name url acceptValue default typeRef { path revision } typeInstance { createdAt } }
 }";
 
 pub const BACKEND: &str = "query($id: ID!) {
@@ -113,10 +89,11 @@ pub const RETIRE: &str = "mutation($id: ID!, $to: ID, $orphan: Boolean!) {
   retireStorageBackend(id: $id, moveTo: $to, orphan: $orphan) { id moved left }
 }";
 
-pub const PRE_CREATE_VALUE: &str = "query($backend: ID!, $context: Any) { preCreateValue(backend: $backend, context: $context) }";
+pub const PRE_CREATE_VALUE: &str =
+    "query($backend: ID!, $context: Any) { preCreateValue(backend: $backend, context: $context) }";
 
 pub const APPLY_TYPES: &str = "mutation($manifests: [String!]!) {
-  applyTypes(manifests: $manifests) { path latestRevision { revision } revisions { revision } }
+  applyTypes(manifests: $manifests) { path latestRevision { revision } revisions { revision spec { additionalRefs } } }
 }";
 
 pub const TYPES: &str = "query($filter: TypeFilter) {

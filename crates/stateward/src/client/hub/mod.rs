@@ -66,24 +66,22 @@ impl<'a> Hub<'a> {
 
     /// The rows of a table, of all pages.
     pub async fn rows(&self, filter: &Document) -> Result<Vec<Row>, Failure> {
-        let items = self.pages(documents::PAGE_OF_ROWS, filter, ROWS).await?;
+        let items = self.pages(documents::ROW, filter, ROWS).await?;
         items.into_iter().map(|item| self.read(item)).collect()
     }
 
     pub async fn row(&self, id: &str) -> Result<Row, Failure> {
-        let found = self.ask(documents::ROW, [("id", id.into())], "typeInstance").await?;
-        self.read(there(found, id)?)
+        self.read(self.one(documents::ROW, id).await?)
     }
 
     /// Records with a version of each, of all pages.
     pub async fn records(&self, filter: &Document, revision: Revision) -> Result<Vec<Document>, Failure> {
-        self.pages(&revision.select(documents::PAGE_OF_RECORDS), filter, RECORDS).await
+        self.pages(&revision.select(documents::WHOLE), filter, RECORDS).await
     }
 
     /// A record, by id or name, with a version.
     pub async fn record(&self, id: &str, revision: Revision) -> Result<Document, Failure> {
-        let found = self.ask(&revision.select(documents::RECORD), [("id", id.into())], "typeInstance").await?;
-        let record = there(found, id)?;
+        let record = self.one(&revision.select(documents::WHOLE), id).await?;
         if record.at(&[revision.field()]).is_none() {
             let message = format!("TypeInstance \"{id}\" has no version {revision}");
             return Err(Failure::new(Exit::NotFound, message, "`stateward ti get` shows its newest one"));
@@ -97,6 +95,23 @@ impl<'a> Hub<'a> {
         let record = there(found, id)?;
         let text = |keys: &[&str]| record.at(keys).and_then(Document::as_str).map(str::to_owned);
         text(&["id"]).zip(text(&["backend", "id"])).ok_or_else(|| self.client.not_understood())
+    }
+
+    /// The ids of records that are called by id or name. One that is not found stays as it is: the hub's own words are better.
+    pub async fn ids(&self, names: &[String]) -> Result<Vec<String>, Failure> {
+        let mut ids = Vec::with_capacity(names.len());
+        for name in names {
+            ids.push(self.id(name).await?);
+        }
+        Ok(ids)
+    }
+
+    pub async fn id(&self, name: &str) -> Result<String, Failure> {
+        if uuid::Uuid::parse_str(name).is_ok() {
+            return Ok(name.to_owned());
+        }
+        let found = self.ask(documents::BACKEND_OF, [("id", name.into())], "typeInstance").await?;
+        Ok(found.at(&["id"]).and_then(Document::as_str).unwrap_or(name).to_owned())
     }
 
     pub async fn create(&self, input: Document) -> Result<Vec<Created>, Failure> {
@@ -192,11 +207,17 @@ impl<'a> Hub<'a> {
         serde_json::from_str(&answer.to_json()).map_err(|_| self.client.not_understood())
     }
 
-    async fn pages(&self, document: &str, filter: &Document, first: u32) -> Result<Vec<Document>, Failure> {
+    async fn one(&self, fields: &str, id: &str) -> Result<Document, Failure> {
+        let document = format!("{}{fields}", documents::RECORD);
+        there(self.ask(&document, [("id", id.into())], "typeInstance").await?, id)
+    }
+
+    async fn pages(&self, fields: &str, filter: &Document, first: u32) -> Result<Vec<Document>, Failure> {
+        let document = format!("{}{fields}", documents::PAGE);
         let (mut items, mut after) = (Vec::new(), None::<String>);
         loop {
             let variables = [("filter", filter.clone()), ("first", first.into()), ("after", after.as_deref().into())];
-            let page: Page = self.read(self.ask(document, variables, "typeInstancesPage").await?)?;
+            let page: Page = self.read(self.ask(&document, variables, "typeInstancesPage").await?)?;
             // A server that promises more and gives nothing must not keep us here.
             let more = page.has_next_page && !page.items.is_empty();
             items.extend(page.items);
@@ -249,12 +270,12 @@ impl Revision {
         }
     }
 
-    fn select(self, document: &str) -> String {
+    fn select(self, fields: &str) -> String {
         let argument = match self {
             Revision::Number(number) => format!("(resourceVersion: {number})"),
             Revision::Latest | Revision::Previous => String::new(),
         };
-        document.replace("VERSION", &format!("{}{argument}", self.field()))
+        fields.replace("VERSION", &format!("{}{argument}", self.field()))
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Backend {
     pub id: String,
     pub name: Option<String>,
     pub accept_value: bool,
+    /// Where it listens; the built-in store does nowhere.
+    url: Option<String>,
     #[serde(rename = "default", default)]
     pub is_default: bool,
     pub type_ref: TypeRef,
@@ -57,8 +59,7 @@ struct Age {
 }
 
 impl Row {
-    pub const HEADER: [&'static str; 7] =
-        ["TYPE INSTANCE ID", "NAME", "TYPE", "USES", "USED BY", "REVISION", "LOCKED"];
+    pub const HEADER: [&'static str; 7] = ["TYPE INSTANCE ID", "NAME", "TYPE", "USES", "USED BY", "REVISION", "LOCKED"];
 
     pub fn cells(&self) -> Vec<String> {
         let locked = match (&self.locked_by, &self.lock_error) {
@@ -91,12 +92,26 @@ impl Backend {
     #[cfg(test)]
     pub fn new(id: &str, path: &str, revision: &str) -> Backend {
         let type_ref = TypeRef { path: path.to_owned(), revision: revision.to_owned() };
-        Backend { id: id.to_owned(), name: None, accept_value: true, is_default: false, type_ref, type_instance: None }
+        let url = Some("host:50051".to_owned());
+        Backend {
+            id: id.to_owned(),
+            name: None,
+            accept_value: true,
+            url,
+            is_default: false,
+            type_ref,
+            type_instance: None,
+        }
     }
 
     /// Whether this is the backend that somebody means.
     pub fn is_called(&self, id_or_name: &str) -> bool {
         self.id == id_or_name || self.name.as_deref() == Some(id_or_name)
+    }
+
+    /// Whether values leave the hub. The built-in store keeps them whatever its record says.
+    pub fn is_external(&self) -> bool {
+        self.url.is_some()
     }
 
     /// Sorts backends by age, where it is known.

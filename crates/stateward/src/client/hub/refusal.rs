@@ -40,9 +40,13 @@ fn verdict(code: &str) -> (Exit, &'static str) {
         "LOCKED" => (Exit::Locked, "give the owner of the lock with --owner, wait, or `stateward ti unlock --force`"),
         "CONFLICT" => (Exit::Conflict, "somebody else was first: look at the present state, then try again"),
         "IN_USE" => (Exit::Conflict, "end what uses it first; `stateward ti get -o yaml` shows usedBy"),
-        "RETRY" => (Exit::Unavailable, "it is being changed: try again in a moment, or look at `stateward ti journal ls`"),
+        "RETRY" => {
+            (Exit::Unavailable, "it is being changed: try again in a moment, or look at `stateward ti journal ls`")
+        }
         "BACKEND" => (Exit::Unavailable, "`stateward storage list` shows which storage backends answer"),
-        "UNAVAILABLE" | "BUSY" => (Exit::Unavailable, "try again later; `/readyz?verbose` of the server says what is not ready"),
+        "UNAVAILABLE" | "BUSY" => {
+            (Exit::Unavailable, "try again later; `/readyz?verbose` of the server says what is not ready")
+        }
         _ => (Exit::Failed, "correct what the message names, and try again"),
     }
 }

@@ -58,7 +58,8 @@ fn number(text: &str) -> Result<Option<Document>, String> {
     for (prefix, radix) in [("0x", 16), ("0o", 8)] {
         let digits = rest.strip_prefix(prefix).filter(|digits| digits.chars().all(|digit| digit.is_digit(radix)));
         if let Some(digits) = digits.filter(|digits| !digits.is_empty()) {
-            let number = u128::from_str_radix(digits, radix).map_err(|_| "the number is too large: write it out".to_owned())?;
+            let number =
+                u128::from_str_radix(digits, radix).map_err(|_| "the number is too large: write it out".to_owned())?;
             return Ok(Some(Document::Number(format!("{sign}{number}"))));
         }
     }

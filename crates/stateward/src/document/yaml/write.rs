@@ -76,7 +76,9 @@ fn single(value: &Document, indent: usize, text: &mut String) {
 
 /// Whether a text is of lines that a literal block keeps as they are.
 fn is_block(words: &str) -> bool {
-    let readable = words.chars().all(|letter| letter == '\n' || !letter.is_control() && !"\u{feff}\u{2028}\u{2029}".contains(letter));
+    let readable = words
+        .chars()
+        .all(|letter| letter == '\n' || !letter.is_control() && !"\u{feff}\u{2028}\u{2029}".contains(letter));
     words.trim_end_matches('\n').contains('\n') && readable && !words.starts_with([' ', '\n'])
 }
 
@@ -130,14 +132,68 @@ mod tests {
     #[test]
     fn what_is_written_reads_back_the_same() {
         let texts = [
-            "", " ", "a", "yes", "null", "~", "1", "0.1.0", "1.5", "0123", "1e3", "true", "a b", "a: b", "a #b", "- a", "#", "'", "\"",
-            "a\nb", "a\nb\n", "a\nb\n\n", "\na", " a\nb", "a\n\n  b\n", "a\tb", "\u{1b}", "ü", "😀", "&a", "*a", "!a", "[a", "{a", "%a",
-            "@a", "`a", "|", ">", "a:", ":a", "12:30:45", "2021-12-09", "0x1F", "---", "...", "\u{2028}x\ny", "a\r\nb", "\n", "x\n",
+            "",
+            " ",
+            "a",
+            "yes",
+            "null",
+            "~",
+            "1",
+            "0.1.0",
+            "1.5",
+            "0123",
+            "1e3",
+            "true",
+            "a b",
+            "a: b",
+            "a #b",
+            "- a",
+            "#",
+            "'",
+            "\"",
+            "a\nb",
+            "a\nb\n",
+            "a\nb\n\n",
+            "\na",
+            " a\nb",
+            "a\n\n  b\n",
+            "a\tb",
+            "\u{1b}",
+            "ü",
+            "😀",
+            "&a",
+            "*a",
+            "!a",
+            "[a",
+            "{a",
+            "%a",
+            "@a",
+            "`a",
+            "|",
+            ">",
+            "a:",
+            ":a",
+            "12:30:45",
+            "2021-12-09",
+            "0x1F",
+            "---",
+            "...",
+            "\u{2028}x\ny",
+            "a\r\nb",
+            "\n",
+            "x\n",
         ];
         for text in texts {
             let document = Document::map([
                 ("key", text.into()),
-                (text, Document::List(vec![text.into(), Document::List(vec![text.into()]), Document::map([("k", text.into())])])),
+                (
+                    text,
+                    Document::List(vec![
+                        text.into(),
+                        Document::List(vec![text.into()]),
+                        Document::map([("k", text.into())]),
+                    ]),
+                ),
                 ("last", Document::Null),
             ]);
             let written = document.to_yaml();
