@@ -1,4 +1,4 @@
-//! The reference pages, as the program itself writes them.
+//! The reference pages and the schema of the hub, as the program itself writes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,35 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 const PAGES: &str = "docs/reference";
+/// What belongs beside its code, and not to the pages.
+const ELSEWHERE: &[(&str, &str)] = &[("schema.graphql", "crates/hub/schema.graphql")];
 
 /// Writes the pages.
 pub(crate) fn write(root: &Path) -> Result<()> {
-    generate(root, &root.join(PAGES))
+    let pages = root.join(PAGES);
+    generate(root, &pages)?;
+    for (name, place) in ELSEWHERE {
+        let (from, to) = (pages.join(name), root.join(place));
+        fs::rename(&from, &to).with_context(|| format!("failed to write {}", to.display()))?;
+    }
+    Ok(())
 }
 
 /// Compares the committed pages with fresh ones; the error names the stale files.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let fresh = Scratch::new()?;
     generate(root, &fresh.0)?;
-    let stale = differences(&fresh.0, &root.join(PAGES))?;
-    let names: Vec<String> = stale.iter().map(|name| format!("{PAGES}/{name}")).collect();
-    ensure!(stale.is_empty(), "stale, run `cargo xtask generate`:\n  {}", names.join("\n  "));
+    let mut stale = Vec::new();
+    for (name, place) in ELSEWHERE {
+        let made = fresh.0.join(name);
+        if fs::read(&made).ok() != fs::read(root.join(place)).ok() {
+            stale.push((*place).to_owned());
+        }
+        fs::remove_file(&made).with_context(|| format!("failed to remove {}", made.display()))?;
+    }
+    let pages = differences(&fresh.0, &root.join(PAGES))?;
+    stale.extend(pages.iter().map(|name| format!("{PAGES}/{name}")));
+    ensure!(stale.is_empty(), "stale, run `cargo xtask generate`:\n  {}", stale.join("\n  "));
     Ok(())
 }
 

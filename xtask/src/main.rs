@@ -16,7 +16,7 @@ const USAGE: &str = "\
 cargo xtask COMMAND [--root DIR]
 
   directions          check which crate may use which, from cargo metadata
-  generate [--check]  write docs/reference, or name the files that are stale
+  generate [--check]  write docs/reference and the hub's schema, or name the files that are stale
   lint-sizes          name Rust files that are too long
   test [ARGUMENTS]    run all tests, two suites at a time; the arguments are those of cargo test
 

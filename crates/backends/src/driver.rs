@@ -118,8 +118,25 @@ pub enum Code {
     DeadlineExceeded,
     /// The same: the connection ended before the answer.
     Unknown,
-    /// The answer makes no sense.
+    /// The answer makes no sense, or the other side broke: it may have taken place.
     Internal,
     /// The other side does not know the method.
     Unimplemented,
+}
+
+impl Code {
+    /// Whether a change that failed so has certainly not taken place. After any other code it may have, and after
+    /// [`Code::DeadlineExceeded`] and [`Code::Unknown`] it still may.
+    pub fn is_certain(self) -> bool {
+        match self {
+            Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::FailedPrecondition
+            | Code::PermissionDenied
+            | Code::Unavailable
+            | Code::Unimplemented => true,
+            Code::DeadlineExceeded | Code::Unknown | Code::Internal => false,
+        }
+    }
 }

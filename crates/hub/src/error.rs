@@ -27,6 +27,10 @@ pub enum Reason {
     InUse,
     /// Somebody else was faster, or has the name already.
     Conflict,
+    /// It is being changed by somebody else: try again.
+    Retry,
+    /// The backend that keeps it refused, or did not answer.
+    Backend,
 }
 
 impl Error {

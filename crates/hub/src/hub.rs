@@ -1,4 +1,4 @@
-//! The door: what a hub stands on. What it does is in `store`, one file per thing.
+//! The door: what a hub stands on. What it does is in `work`, `store`, `storage` and `journal`, one file per thing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,23 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use db::{Db, Tx};
 use jiff::Timestamp;
 use keys::Keyring;
+use tokio::sync::watch;
+use uuid::Uuid;
 
-use crate::Error;
+use crate::changes::Feed;
 use crate::model::TypeRef;
 use crate::rules::names;
 use crate::seal::Sealing;
+use crate::storage::{self, Connect};
 use crate::store::{Known, ensure_built_in};
-
-/// How a hub behaves.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The namespace of records that name none, and of the built-in one.
-    pub namespace: String,
-    /// The named key that seals values and contexts.
-    pub encryption_key: String,
-    /// Whether records must be of Types that are known here.
-    pub require_types: bool,
-}
+use crate::{Error, Settings};
 
 /// Typed records in a database. Clones share it.
 #[derive(Clone)]
@@ -33,8 +26,13 @@ struct Inner {
     db: Db,
     sealing: Sealing,
     settings: Settings,
+    connect: Arc<dyn Connect>,
+    /// Names this hub in the journal; another one has another.
+    process: String,
     /// By Type: a revision never changes.
     schemas: Mutex<HashMap<TypeRef, Known>>,
+    backends: storage::Known,
+    changes: watch::Sender<u64>,
 }
 
 /// More schemas than this are not remembered.
@@ -42,14 +40,28 @@ const SCHEMAS: usize = 512;
 
 impl Hub {
     /// Opens the hub in a database that has [`crate::MIGRATIONS`]. Makes its first data key and the built-in record where they
-    /// are missing.
-    pub async fn open(db: Db, keyring: Keyring, settings: Settings) -> Result<Hub, Error> {
+    /// are missing. Somebody has to poll [`Hub::run`], too.
+    pub async fn open(db: Db, keyring: Keyring, settings: Settings, connect: Arc<dyn Connect>) -> Result<Hub, Error> {
         names::check_namespace(&settings.namespace)?;
         let sealing = Sealing::new(db.clone(), keyring, settings.encryption_key.clone());
         sealing.ensure().await?;
         let (unlocked, namespace, now) = (sealing.unlock().await?, settings.namespace.clone(), Timestamp::now());
-        db.write(move |tx: &mut Tx<'_>| ensure_built_in(tx, &namespace, now, &unlocked)).await?;
-        Ok(Hub(Arc::new(Inner { db, sealing, settings, schemas: Mutex::default() })))
+        let feed = Feed(db.engine());
+        let prepare = move |tx: &mut Tx<'_>| {
+            ensure_built_in(tx, &namespace, now, &unlocked)?;
+            feed.mend(tx)
+        };
+        db.write(prepare).await?;
+        Ok(Hub(Arc::new(Inner {
+            db,
+            sealing,
+            settings,
+            connect,
+            process: Uuid::new_v4().to_string(),
+            schemas: Mutex::default(),
+            backends: storage::Known::default(),
+            changes: watch::Sender::new(0),
+        })))
     }
 
     /// Wraps the hub's data keys by the newest version of the named key; tells how many were under an older one.
@@ -67,6 +79,55 @@ impl Hub {
 
     pub(crate) fn sealing(&self) -> &Sealing {
         &self.0.sealing
+    }
+
+    pub(crate) fn connector(&self) -> &dyn Connect {
+        &*self.0.connect
+    }
+
+    pub(crate) fn process(&self) -> &str {
+        &self.0.process
+    }
+
+    pub(crate) fn known_backends(&self) -> &storage::Known {
+        &self.0.backends
+    }
+
+    pub(crate) fn feed(&self) -> Feed {
+        Feed(self.0.db.engine())
+    }
+
+    pub(crate) fn notifier(&self) -> &watch::Sender<u64> {
+        &self.0.changes
+    }
+
+    /// A write that changes records: those who wait for changes are told.
+    pub(crate) async fn change<T, F>(&self, body: F) -> Result<T, Error>
+    where
+        F: Fn(&mut Tx<'_>) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
+        let done = self.0.db.write(body).await?;
+        self.tell_of_changes();
+        Ok(done)
+    }
+
+    pub(crate) fn tell_of_changes(&self) {
+        self.0.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Does something to its end, even if nobody waits for it any more: what was begun with a backend is not left to others
+    /// because a client went away.
+    pub(crate) async fn to_the_end<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+        T: Send + 'static,
+    {
+        match tokio::spawn(work).await {
+            Ok(done) => done,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(_cancelled) => Err(Error::Database(db::Error::Closed)),
+        }
     }
 
     pub(crate) fn remembered_schema(&self, reference: &TypeRef) -> Option<Known> {

@@ -19,6 +19,8 @@ use crate::{Error, Json};
 pub(crate) enum Part {
     Value,
     Context,
+    /// The context of an entry in the journal.
+    Intent,
     /// The remembered answer to a request.
     Answer,
 }
@@ -142,6 +144,7 @@ fn place(record: &str, version: u32, part: Part) -> Vec<u8> {
     let part: &[u8] = match part {
         Part::Value => b"value of a record",
         Part::Context => b"context of a record",
+        Part::Intent => b"context of an intent",
         Part::Answer => b"answer to a request",
     };
     let mut place = Vec::new();

@@ -28,7 +28,7 @@ pub const ROLES: &[Role] = &[
     Role { name: "admin", help: "everything, tokens and forced unlocks included", allows: |_| true },
     Role {
         name: "editor",
-        help: "read and change everything but tokens, storage backends, clusters and other people's locks",
+        help: "read and change everything but tokens, storage backends, clusters, the hub's journal and other people's locks",
         allows: editor,
     },
     Role { name: "viewer", help: "read everything but tokens, values and sensitive outputs", allows: viewer },
@@ -44,9 +44,9 @@ fn editor(action: &Action) -> bool {
         Action::NonResource { .. } => monitor(action),
         Action::Resource { verb, group, resource, .. } => {
             let own_rights = *group == TOKENS_GROUP;
-            // They come with credentials for other systems.
-            let credentials = matches!(*resource, "storagebackends" | "clusters") && !READ.contains(verb);
-            (READ.contains(verb) || CHANGE.contains(verb)) && !own_rights && !credentials
+            // They come with credentials for other systems, or leave things behind there.
+            let outside = matches!(*resource, "storagebackends" | "clusters" | "journal") && !READ.contains(verb);
+            (READ.contains(verb) || CHANGE.contains(verb)) && !own_rights && !outside
         }
     }
 }
@@ -268,6 +268,13 @@ mod tests {
             ("sensitive", states("get").subresource("sensitive-outputs").named("x")),
             ("value", Action::on("get", "hub.stateward.dev", "typeinstances").subresource("value").in_namespace("a")),
             ("backend", Action::on("create", "hub.stateward.dev", "storagebackends").in_namespace("a")),
+            ("record", Action::on("list", "hub.stateward.dev", "typeinstances").in_namespace("a")),
+            ("lock", Action::on("create", "hub.stateward.dev", "typeinstances").subresource("lock").in_namespace("a")),
+            ("force", Action::on("force-unlock", "hub.stateward.dev", "typeinstances").subresource("lock").in_namespace("a")),
+            ("orphan", Action::on("orphan", "hub.stateward.dev", "typeinstances").in_namespace("a")),
+            ("journal", Action::on("list", "hub.stateward.dev", "journal")),
+            ("abandon", Action::on("delete", "hub.stateward.dev", "journal").named("x")),
+            ("type", Action::on("create", "hub.stateward.dev", "types").named("cap.type.x")),
             ("clusters", Action::on("list", "stateward.dev", "clusters")),
             ("add cluster", Action::on("create", "stateward.dev", "clusters").named("west")),
             ("tokens", Action::on("create", TOKENS_GROUP, "tokens")),
@@ -276,16 +283,17 @@ mod tests {
         ];
         // Columns as in `actions`.
         let table = [
-            ("admin@*", "yyyyyyyyyyyyyy"),
-            ("editor@*", "yyyynyyynynnyy"),
-            ("viewer@*", "yynnnynnnynnyy"),
-            ("outputs@*", "nnnnnynnnnnnnn"),
-            ("monitor@*", "nnnnnnnnnnnnny"),
-            ("admin@a", "yyyyyyyyynnnnn"),
-            ("editor@a*", "yyyynyyynnnnnn"),
-            ("viewer@b", "nnnnnnnnnnnnnn"),
+            ("admin@*", "yyyyyyyyy yyyyyyy yyyyy"),
+            ("editor@*", "yyyynyyyn yynnyny ynnyy"),
+            ("viewer@*", "yynnnynnn ynnnynn ynnyy"),
+            ("outputs@*", "nnnnnynnn nnnnnnn nnnnn"),
+            ("monitor@*", "nnnnnnnnn nnnnnnn nnnny"),
+            ("admin@a", "yyyyyyyyy yyyynnn nnnnn"),
+            ("editor@a*", "yyyynyyyn yynnnnn nnnnn"),
+            ("viewer@b", "nnnnnnnnn nnnnnnn nnnnn"),
         ];
         for (grant, row) in table {
+            let row: String = row.split(' ').collect();
             let parsed: Grant = grant.parse().unwrap();
             for ((what, action), expected) in actions.iter().zip(row.chars()) {
                 assert_eq!(parsed.allows(action), expected == 'y', "{grant}: {what}");

@@ -17,6 +17,8 @@ pub struct Record {
     pub type_ref: TypeRef,
     /// The record of the store that keeps its values.
     pub backend: String,
+    /// Whether it is a backend itself.
+    pub storage: bool,
     pub created_at: Timestamp,
     /// The number of its newest version; they are counted from 1.
     pub latest: u32,

@@ -22,6 +22,19 @@ impl Fault {
         Fault::new(Reason::Locked, format!("TypeInstances with IDs \"{}\" are locked by different owner", listed(ids)))
     }
 
+    pub fn busy(ids: &[String]) -> Fault {
+        let text = format!("TypeInstances with IDs \"{}\" are being changed; try again", listed(ids));
+        Fault::new(Reason::Retry, text)
+    }
+
+    /// What was refused, as a part of a whole; other errors are passed on.
+    pub fn of(error: Error) -> Result<Fault, Error> {
+        match error {
+            Error::Refused { reason, message } => Ok(Fault { reason, text: message }),
+            error => Err(error),
+        }
+    }
+
     pub fn outdated(id: &str, expected: u32, found: u32) -> Fault {
         let text = format!(
             "TypeInstance with ID \"{id}\" has resourceVersion {found}, not {expected} as expected; read it again"
@@ -55,13 +68,21 @@ pub fn bad_relations() -> Fault {
     Fault::new(Reason::NotFound, text)
 }
 
-pub fn no_external_backend(id: &str) -> Fault {
-    let text = format!("External backend \"{id}\": this server calls no external backends; leave the backend out");
-    Fault::new(Reason::Invalid, text)
+/// What a backend does not take, as the original tells it.
+pub fn external(backend: &str, fault: &str) -> Fault {
+    Fault::new(Reason::Invalid, format!("External backend \"{backend}\": {fault}"))
 }
 
 pub fn name_taken(name: &str) -> Fault {
     Fault::new(Reason::Conflict, format!("the name \"{name}\" belongs to another TypeInstance; choose another"))
+}
+
+pub fn name_reserved(name: &str) -> Fault {
+    Fault::new(Reason::Retry, format!("the name \"{name}\" is being given to another TypeInstance; try again"))
+}
+
+pub fn key_in_use() -> Fault {
+    Fault::new(Reason::Retry, "a request with the same idempotencyKey is under way; try again")
 }
 
 pub fn key_used_otherwise() -> Fault {
@@ -117,6 +138,11 @@ pub enum Kept {
     Locked,
     UsedBy(Vec<String>),
     BuiltIn,
+    Busy,
+    /// What its backend said.
+    Backend(String),
+    /// What its backend said, or that it said nothing: it goes as soon as it does.
+    BackendLater(String),
 }
 
 pub fn delete(id: &str, kept: &Kept) -> Error {
@@ -127,9 +153,19 @@ pub fn delete(id: &str, kept: &Kept) -> Error {
             let text = "TypeInstance is used by other TypeInstances, you must first remove ";
             (Reason::InUse, format!("{text}{}", listed(users)))
         }
+        Kept::Busy => (Reason::Retry, "TypeInstance is being changed; try again".to_owned()),
+        Kept::Backend(text) => (Reason::Backend, text.clone()),
+        Kept::BackendLater(text) => {
+            let later = "it is not known whether that took place; the TypeInstance goes as soon as its backend answers";
+            (Reason::Backend, format!("{text}; {later}"))
+        }
         Kept::BuiltIn => (Reason::InUse, "TypeInstance is the built-in storage backend, which stays".to_owned()),
     };
     Error::refused(reason, format!("failed to delete TypeInstance with ID \"{id}\": {text}"))
+}
+
+pub fn moving(id: &str, fault: &Fault) -> Error {
+    Error::refused(fault.reason, format!("failed to move TypeInstance with ID \"{id}\": {}", fault.text))
 }
 
 fn reason(faults: &[Fault]) -> Reason {

@@ -14,6 +14,8 @@ use crate::types::PathPattern;
 /// What a list is limited to; the default lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// This record alone.
+    pub id: Option<String>,
     pub type_ref: Option<TypeFilter>,
     pub attributes: Vec<AttributeFilter>,
     pub created_by: Option<String>,
@@ -153,11 +155,12 @@ struct Selection {
 impl Selection {
     /// `None` if nothing can pass.
     fn of(tx: &mut Tx<'_>, filter: &Filter) -> Result<Option<Selection>, Error> {
-        let Filter { type_ref, attributes, created_by, name, backend, versions, namespaces } = filter;
+        let Filter { id, type_ref, attributes, created_by, name, backend, versions, namespaces } = filter;
         let paths = type_ref.as_ref().map(|asked| types::paths(tx, &asked.path)).transpose()?;
         let mut query = Query::default();
         let revision = type_ref.as_ref().and_then(|asked| asked.revision.as_ref());
         query.equal("r.type_revision", revision.map(Revision::as_str));
+        query.equal("r.id", id.as_deref());
         query.equal("r.name", name.as_deref());
         if let Some(backend) = backend {
             let sql = "SELECT id FROM hub_records WHERE id = $1 OR name = $1";

@@ -3,30 +3,43 @@
 //! Everything that one call changes is one transaction, so that a batch takes place as a whole or not at all, and two hubs
 //! on one database need nothing else to agree. Text is looked up by equality only; order is that of [`crate::model::Place`].
 
+mod checks;
 mod create;
 mod delete;
+mod insert;
 mod list;
 mod locks;
+mod moving;
 mod read;
-mod rows;
+pub(crate) mod rows;
 mod types;
 mod update;
+mod versions;
 
 use db::Migrations;
 
+use crate::{changes, journal};
+
 pub use create::{Batch, Created, NewRecord, Relation, StorageChoice};
-pub use delete::Deletion;
+pub use delete::{Deletion, OnBackendFailure};
 pub use list::{AttributeFilter, Cursor, Filter, Page, Rule, TypeFilter, Versions};
 pub use read::VersionId;
 pub use update::Change;
+pub use versions::DEFAULT_ATTRIBUTE;
 
-pub(crate) use create::ensure_built_in;
+pub(crate) use checks::Checks;
+pub(crate) use create::{END, Plan, Reserved, digest_of};
+pub(crate) use delete::{Going, delete_record};
+pub(crate) use insert::ensure_built_in;
+pub(crate) use locks::{Locking, NotHeld, Releasing, Whose, expired};
+pub(crate) use moving::{Copied, Moving};
 pub(crate) use types::Known;
+pub(crate) use update::{Begun, Updating};
 
 /// The tables; whoever opens the `Db` applies them.
-pub const MIGRATIONS: Migrations = Migrations {
-    set: "hub",
-    steps: &["
+pub const MIGRATIONS: Migrations = Migrations { set: "hub", steps: &[RECORDS, journal::TABLES, changes::TABLES] };
+
+const RECORDS: &str = "
 CREATE TABLE hub_keys (id TEXT PRIMARY KEY, wrapped TEXT NOT NULL, made_at BIGINT NOT NULL);
 CREATE TABLE hub_records (
     id TEXT PRIMARY KEY, name TEXT UNIQUE, namespace TEXT NOT NULL, type_path TEXT NOT NULL, type_revision TEXT NOT NULL,
@@ -59,14 +72,13 @@ CREATE TABLE hub_types (
     path TEXT NOT NULL, revision TEXT NOT NULL, display_name TEXT, description TEXT, schema_text TEXT, refs TEXT NOT NULL,
     PRIMARY KEY (path, revision)
 );
-"],
-};
+";
 
 /// `$3, $4, $5`: places for as many values, beginning with this one.
-fn places(first: usize, count: usize) -> String {
+pub(crate) fn places(first: usize, count: usize) -> String {
     let places: Vec<String> = (first..first + count).map(|place| format!("${place}")).collect();
     places.join(", ")
 }
 
 /// Values per statement, since databases take only so many.
-const CHUNK: usize = 500;
+pub(crate) const CHUNK: usize = 500;

@@ -49,40 +49,23 @@ impl Hub {
 
     /// The value of a version; `None` if it has none.
     pub async fn value(&self, record: &str, version: u32) -> Result<Option<Json>, Error> {
-        self.document(record, version, Part::Value).await
+        let id = VersionId { record: record.to_owned(), number: version };
+        self.values(std::slice::from_ref(&id)).await?.remove(&id).transpose()
     }
 
     /// The context of a version; `None` if it has none.
     pub async fn context(&self, record: &str, version: u32) -> Result<Option<Json>, Error> {
-        self.document(record, version, Part::Context).await
-    }
-
-    /// The values of these versions; those without one are left out. What does not open is an error of its own, so that one
-    /// damaged document hides no other.
-    pub async fn values(&self, wanted: &[VersionId]) -> Result<HashMap<VersionId, Result<Json, Error>>, Error> {
-        self.documents(wanted, Part::Value).await
+        let id = VersionId { record: record.to_owned(), number: version };
+        self.contexts(std::slice::from_ref(&id)).await?.remove(&id).transpose()
     }
 
     /// The contexts of these versions, as [`Hub::values`] gives values.
     pub async fn contexts(&self, wanted: &[VersionId]) -> Result<HashMap<VersionId, Result<Json, Error>>, Error> {
-        self.documents(wanted, Part::Context).await
-    }
-
-    async fn document(&self, record: &str, version: u32, part: Part) -> Result<Option<Json>, Error> {
-        let id = VersionId { record: record.to_owned(), number: version };
-        self.documents(std::slice::from_ref(&id), part).await?.remove(&id).transpose()
-    }
-
-    async fn documents(
-        &self,
-        wanted: &[VersionId],
-        part: Part,
-    ) -> Result<HashMap<VersionId, Result<Json, Error>>, Error> {
         let wanted = wanted.to_vec();
         let read = move |tx: &mut Tx<'_>| {
             let mut sealed = Vec::with_capacity(wanted.len());
             for wanted in wanted.chunks(CHUNK / 2) {
-                read_documents(tx, wanted, part, &mut sealed)?;
+                read_contexts(tx, wanted, &mut sealed)?;
             }
             Ok::<_, Error>(sealed)
         };
@@ -92,7 +75,7 @@ impl Hub {
         }
         let unlocked = self.sealing().unlock().await?;
         let open = |(id, sealed): (VersionId, Vec<u8>)| {
-            let opened = unlocked.open(&id.record, id.number, part, &sealed);
+            let opened = unlocked.open(&id.record, id.number, Part::Context, &sealed);
             (id, opened)
         };
         Ok(sealed.into_iter().map(open).collect())
@@ -171,16 +154,7 @@ fn read_versions(tx: &mut Tx<'_>, ids: &[String], to: &mut HashMap<String, Vec<V
     Ok(())
 }
 
-fn read_documents(
-    tx: &mut Tx<'_>,
-    wanted: &[VersionId],
-    part: Part,
-    to: &mut Vec<(VersionId, Vec<u8>)>,
-) -> Result<(), Error> {
-    let column = match part {
-        Part::Context => "context",
-        Part::Value | Part::Answer => "value",
-    };
+fn read_contexts(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut Vec<(VersionId, Vec<u8>)>) -> Result<(), Error> {
     let mut bound = Vec::with_capacity(2 * wanted.len());
     let mut pairs = Vec::with_capacity(wanted.len());
     for id in wanted {
@@ -188,7 +162,7 @@ fn read_documents(
         pairs.push(format!("(record = ${} AND number = ${})", bound.len() - 1, bound.len()));
     }
     let sql = format!(
-        "SELECT record, number, {column} FROM hub_versions WHERE {column} IS NOT NULL AND ({})",
+        "SELECT record, number, context FROM hub_versions WHERE context IS NOT NULL AND ({})",
         pairs.join(" OR ")
     );
     for row in tx.query(&sql, &bound)? {

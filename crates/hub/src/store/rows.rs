@@ -4,15 +4,16 @@ use db::{Row, Tx, Value, params};
 use jiff::Timestamp;
 
 use super::{CHUNK, places};
-use crate::Error;
 use crate::model::{AttributeRef, Lock, Place, Record, TypeRef};
 use crate::rules::deletion::Usage;
+use crate::seal::{Part, Unlocked};
+use crate::{Error, Json};
 
 /// Selects what [`record`] reads.
-pub(super) const RECORDS: &str = "SELECT r.id, r.name, r.namespace, r.type_path, r.type_revision, r.backend, r.created_at, \
-     r.latest, r.place, l.owner, l.since, l.expires FROM hub_records r LEFT JOIN hub_locks l ON l.record = r.id";
+pub(crate) const RECORDS: &str = "SELECT r.id, r.name, r.namespace, r.type_path, r.type_revision, r.backend, r.created_at, \
+     r.latest, r.place, l.owner, l.since, l.expires, r.storage FROM hub_records r LEFT JOIN hub_locks l ON l.record = r.id";
 
-pub(super) fn record(row: &Row) -> Result<Record, Error> {
+pub(crate) fn record(row: &Row) -> Result<Record, Error> {
     let id: String = row.get(0)?;
     let (path, revision): (String, String) = (row.get(3)?, row.get(4)?);
     let lock = match row.get::<Option<String>>(9)? {
@@ -27,6 +28,7 @@ pub(super) fn record(row: &Row) -> Result<Record, Error> {
         namespace: row.get(2)?,
         type_ref: TypeRef { path: parsed(&path)?, revision: parsed(&revision)? },
         backend: row.get(5)?,
+        storage: row.get::<i64>(12)? != 0,
         created_at: moment(row.get(6)?)?,
         latest: number(row.get(7)?)?,
         lock,
@@ -36,7 +38,7 @@ pub(super) fn record(row: &Row) -> Result<Record, Error> {
 }
 
 /// The records of these ids, in no order; ids that name none are left out.
-pub(super) fn records(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<Record>, Error> {
+pub(crate) fn records(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<Record>, Error> {
     let mut found = Vec::with_capacity(ids.len());
     for ids in ids.chunks(CHUNK) {
         let sql = format!("{RECORDS} WHERE r.id IN ({})", places(1, ids.len()));
@@ -48,7 +50,7 @@ pub(super) fn records(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<Record>, Er
 }
 
 /// What uses these records.
-pub(super) fn usages(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<Usage>, Error> {
+pub(crate) fn usages(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<Usage>, Error> {
     let mut found = Vec::new();
     for ids in ids.chunks(CHUNK) {
         let sql = format!("SELECT target, source FROM hub_relations WHERE target IN ({})", places(1, ids.len()));
@@ -59,18 +61,18 @@ pub(super) fn usages(tx: &mut Tx<'_>, ids: &[String]) -> Result<Vec<Usage>, Erro
     Ok(found)
 }
 
-pub(super) fn attributes(tx: &mut Tx<'_>, record: &str, version: u32) -> Result<Vec<AttributeRef>, Error> {
+pub(crate) fn attributes(tx: &mut Tx<'_>, record: &str, version: u32) -> Result<Vec<AttributeRef>, Error> {
     let sql = "SELECT path, revision FROM hub_attributes WHERE record = $1 AND number = $2 ORDER BY position";
     tx.query(sql, params![record, i64::from(version)])?.iter().map(|row| attribute(row, 0)).collect()
 }
 
-pub(super) fn attribute(row: &Row, first: usize) -> Result<AttributeRef, Error> {
+pub(crate) fn attribute(row: &Row, first: usize) -> Result<AttributeRef, Error> {
     let (path, revision): (String, String) = (row.get(first)?, row.get(first + 1)?);
     Ok(AttributeRef { path: parsed(&path)?, revision: parsed(&revision)? })
 }
 
 /// Writes a version with its attributes.
-pub(super) fn insert_version(tx: &mut Tx<'_>, record: &str, version: &NewVersion<'_>) -> Result<(), Error> {
+pub(crate) fn insert_version(tx: &mut Tx<'_>, record: &str, version: &NewVersion<'_>) -> Result<(), Error> {
     let NewVersion { number, created_by, created_at, attributes, value, context } = version;
     tx.execute(
         "INSERT INTO hub_versions (record, number, created_by, created_at, value, context) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -93,27 +95,35 @@ pub(super) fn insert_version(tx: &mut Tx<'_>, record: &str, version: &NewVersion
 }
 
 /// A version to be; its documents are sealed.
-pub(super) struct NewVersion<'a> {
-    pub(super) number: u32,
-    pub(super) created_by: Option<&'a str>,
-    pub(super) created_at: Timestamp,
-    pub(super) attributes: &'a [AttributeRef],
-    pub(super) value: Option<Vec<u8>>,
-    pub(super) context: Option<Vec<u8>>,
+pub(crate) struct NewVersion<'a> {
+    pub(crate) number: u32,
+    pub(crate) created_by: Option<&'a str>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) attributes: &'a [AttributeRef],
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) context: Option<Vec<u8>>,
 }
 
-pub(super) fn moment(microseconds: i64) -> Result<Timestamp, Error> {
+pub(crate) fn moment(microseconds: i64) -> Result<Timestamp, Error> {
     Timestamp::from_microsecond(microseconds).map_err(|_| Error::damaged("a record", "a time is out of range"))
 }
 
-pub(super) fn number(number: i64) -> Result<u32, Error> {
+pub(crate) fn number(number: i64) -> Result<u32, Error> {
     u32::try_from(number).map_err(|_| Error::damaged("a record", "a version is out of range"))
 }
 
-pub(super) fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, Error> {
+pub(crate) fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, Error> {
     text.parse().map_err(|_| Error::damaged("a record", "a path or revision cannot be read"))
 }
 
-pub(super) fn values(texts: &[String]) -> Vec<Value> {
+pub(crate) fn values(texts: &[String]) -> Vec<Value> {
     texts.iter().map(Value::from).collect()
+}
+
+/// The context of a record's newest version.
+pub(crate) fn latest_context(tx: &mut Tx<'_>, record: &Record, unlocked: &Unlocked) -> Result<Option<Json>, Error> {
+    let sql = "SELECT context FROM hub_versions WHERE record = $1 AND number = $2";
+    let row = tx.query_opt(sql, params![&record.id, i64::from(record.latest)])?;
+    let sealed: Option<Vec<u8>> = row.map(|row| row.get(0)).transpose()?.flatten();
+    sealed.map(|sealed| unlocked.open(&record.id, record.latest, Part::Context, &sealed)).transpose()
 }

@@ -8,6 +8,7 @@ use db::{Row, Tx, params};
 use super::rows::parsed;
 use crate::hub::Hub;
 use crate::model::{NodePath, TypeRef};
+use crate::storage::comparable_schema;
 use crate::types::{PathPattern, Schema, Type, attaches_to_storage};
 use crate::{Error, Reason};
 
@@ -57,7 +58,9 @@ impl Hub {
             Some(text) => {
                 let damaged = |fault: String| Error::damaged(format!("the Type {reference}"), fault);
                 let schema = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-                Known::Schema(Arc::new(Schema::compile(&schema).map_err(|error| damaged(error.to_string()))?))
+                Known::Schema(Arc::new(
+                    Schema::compile(&comparable_schema(schema)).map_err(|error| damaged(error.to_string()))?,
+                ))
             }
         };
         self.remember_schema(reference, &known);

@@ -133,9 +133,7 @@ async fn a_batch_takes_place_as_a_whole_or_not_at_all(place: Place) {
         (
             records(vec![new("1"), stored(&other, None)]),
             Reason::Invalid,
-            format!(
-                "{failed}External backend \"{other}\": this server calls no external backends; leave the backend out"
-            ),
+            format!("{failed}failed to resolve the TypeInstance's backend \"{other}\": spec/value must be object"),
         ),
     ];
     for (batch, reason, text) in table {

@@ -8,7 +8,7 @@ use crate::place::{Place, create, new, on_both, value};
 on_both!(what_is_used_or_held_stays, a_group_goes_together, nothing_is_left_of_a_record);
 
 fn deletion(ids: &[&str]) -> Deletion {
-    Deletion { ids: ids.iter().map(|id| (*id).to_owned()).collect(), owner: None }
+    Deletion { ids: ids.iter().map(|id| (*id).to_owned()).collect(), ..Deletion::default() }
 }
 
 async fn text(hub: &Hub, deletion: Deletion) -> String {

@@ -114,7 +114,8 @@ async fn update(hub: &Hub, model: &mut Model, random: &mut Rng) {
 async fn delete(hub: &Hub, model: &mut Model, random: &mut Rng) {
     let id = some_id(model, random);
     let owner = random.bool().then(|| pick(random, "owner-", 2));
-    let done = hub.delete(Deletion { ids: vec![id.clone()], owner: owner.clone() }).await.is_ok();
+    let done =
+        hub.delete(Deletion { ids: vec![id.clone()], owner: owner.clone(), ..Deletion::default() }).await.is_ok();
     let used = model.0.iter().any(|(by, known)| *by != id && known.uses.contains(&id));
     let free = model.0.get(&id).is_some_and(|known| known.owner.is_none() || known.owner == owner);
     assert_eq!(done, free && !used);

@@ -1,10 +1,12 @@
 //! A fresh hub on either database, and short ways to fill it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use backends::{Code, Driver, Failure};
 use db::{Config, Db};
 use hub::model::{AttributeRef, TypeRef};
-use hub::{Batch, Hub, Json, MIGRATIONS, NewRecord, Settings};
+use hub::{Batch, Connect, Endpoint, Hub, Json, MIGRATIONS, NewRecord, Settings};
 use keys::{Key, Keyring, Sharing, key_file};
 use testbed::Postgres;
 use testbed::process::scratch;
@@ -53,12 +55,26 @@ impl Place {
     }
 
     pub(crate) async fn hub_with(&self, settings: Settings) -> Hub {
-        Hub::open(self.db().await, self.keyring(), settings).await.unwrap()
+        self.hub_on(settings, Arc::new(NoBackends)).await
+    }
+
+    pub(crate) async fn hub_on(&self, settings: Settings, connect: Arc<dyn Connect>) -> Hub {
+        Hub::open(self.db().await, self.keyring(), settings, connect).await.unwrap()
     }
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings { namespace: "default".to_owned(), encryption_key: "hub".to_owned(), require_types: false }
+    Settings::new("default", "hub")
+}
+
+/// For hubs that have none.
+#[derive(Debug)]
+pub(crate) struct NoBackends;
+
+impl Connect for NoBackends {
+    fn connect(&self, endpoint: &Endpoint) -> Result<Arc<dyn Driver>, Failure> {
+        Err(Failure::new(Code::Unavailable, format!("nothing is at {}", endpoint.url)))
+    }
 }
 
 pub(crate) fn type_ref(path: &str, revision: &str) -> TypeRef {

@@ -1,10 +1,12 @@
 //! Encryption at rest: nothing readable in the database, keys that rotate, documents that cannot be moved.
 
+use std::sync::Arc;
+
 use db::params;
 use hub::{Batch, Change, Hub, NewRecord, VersionId};
 use keys::{Key, Keyring, Sharing, key_file};
 
-use crate::place::{Place, create, json, new, on_both, settings, value};
+use crate::place::{NoBackends, Place, create, json, new, on_both, settings, value};
 
 const CANARY: &str = "canary-4711-must-not-be-readable";
 
@@ -104,8 +106,12 @@ async fn a_lost_key_is_named(place: Place) {
     let keyring = |name: &str| {
         Keyring::new([(name.to_owned(), Key::file(&other, Sharing::Private))], keys::Settings::default()).unwrap()
     };
-    let error = Hub::open(place.db().await, keyring("hub"), settings()).await.unwrap_err().to_string();
+    let error =
+        Hub::open(place.db().await, keyring("hub"), settings(), Arc::new(NoBackends)).await.unwrap_err().to_string();
     assert!(error.contains("the key 'hub' has no version"), "{error}");
-    let error = Hub::open(place.db().await, keyring("another"), settings()).await.unwrap_err().to_string();
+    let error = Hub::open(place.db().await, keyring("another"), settings(), Arc::new(NoBackends))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("there is no key named 'hub'"), "{error}");
 }

@@ -26,6 +26,7 @@ impl GenerateDocs {
             ("configuration.md", reference::page()),
             ("openapi.json", states::http::manage::openapi::document()),
             ("explorer-openapi.json", explorer::http::openapi::document()),
+            ("schema.graphql", hub::graphql::sdl()),
         ];
         for (name, page) in pages {
             let path = self.directory.join(name);

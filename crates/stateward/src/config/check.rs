@@ -7,7 +7,7 @@ use super::{Problem, Secret, explored, named_keys};
 
 /// Everything in the settings that cannot be meant together. Each rule is a line: when, which key, fault, cure.
 pub fn contradictions(settings: &Settings) -> Vec<Problem> {
-    let Settings { tls, front_proxy, database, cluster, states, s3, .. } = settings;
+    let Settings { tls, front_proxy, database, cluster, states, s3, hub, .. } = settings;
     let postgres = database.url.as_ref().map(Secret::expose).is_some_and(|url| url.starts_with("postgres"));
     let no_client_ca = tls.client_ca_file.is_none();
     let no_proxy_ca = front_proxy.ca_file.is_none();
@@ -156,6 +156,18 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "does not begin with https://, so that states would cross the network in clear",
             "use https://, or set s3.allow_http where the network is your own",
         ),
+        (
+            !access::http::is_dns_label(&hub.namespace),
+            "hub.namespace",
+            "is not a DNS label",
+            "use lower-case letters, digits and '-'",
+        ),
+        (
+            hub.backend_cert_file.is_some() != hub.backend_key_file.is_some(),
+            "hub.backend_cert_file",
+            "and hub.backend_key_file go together",
+            "set both, or leave both out",
+        ),
     ];
     let broken = rules.iter().filter(|(broken, ..)| *broken);
     let broken = broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure));
@@ -164,7 +176,7 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
 
 /// Files that the settings name and that cannot be opened here. A warning only: the check may run on another machine.
 pub fn missing_files(settings: &Settings) -> Vec<Problem> {
-    let Settings { tls, front_proxy, database, cluster, audit, keys, s3, .. } = settings;
+    let Settings { tls, front_proxy, database, cluster, audit, keys, s3, hub, .. } = settings;
     let key_files = named_keys::files(settings);
     let named = [
         ("tls.cert_file", &tls.cert_file),
@@ -176,6 +188,11 @@ pub fn missing_files(settings: &Settings) -> Vec<Problem> {
         ("audit.key_file", &audit.key_file),
         ("s3.secret_access_key_file", &s3.secret_access_key_file),
         ("s3.ca_file", &s3.ca_file),
+        ("hub.types_dir", &hub.types_dir),
+        ("hub.policy_file", &hub.policy_file),
+        ("hub.backend_ca_file", &hub.backend_ca_file),
+        ("hub.backend_cert_file", &hub.backend_cert_file),
+        ("hub.backend_key_file", &hub.backend_key_file),
         ("keys.vault_ca_file", &keys.vault_ca_file),
         ("keys.vault_token_file", &keys.vault_token_file),
         ("keys.vault_role_id_file", &keys.vault_role_id_file),

@@ -96,6 +96,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("states", "Terraform and OpenTofu states"),
     ("s3", "The bucket behind the store s3"),
     ("explorer", "Objects of many clusters, for those who may see them"),
+    ("hub", "Typed records, whose values may live elsewhere"),
 ];
 
 const fn key(path: &'static str, kind: Kind, default: Fallback, help: &'static str, more: &'static str) -> Key {
@@ -224,6 +225,28 @@ pub const KEYS: &[Key] = &[
     key("explorer.followers", Kind::Count, Text("256"), "Clients that follow changes at the same time", "More are refused with 429."),
     key("explorer.token_users", Kind::List, Unset, "Who static tokens are in the cluster that the server belongs to", "Each as TOKEN-USER=USER or TOKEN-USER=USER:GROUP:GROUP. A static token that is not listed sees nothing there. For other clusters it is said when they are added."),
     key("explorer.encryption_key", Kind::Text, Unset, "Name of the key that seals the credentials of added clusters", "One of keys.files, keys.secrets or keys.transit. Unset makes a key file in the data directory."),
+
+    key("hub.enabled", Kind::Switch, Text("true"), "Whether records are kept and /graphql is served", ""),
+    key("hub.namespace", Kind::Text, Text("default"), "Namespace of records that name none, and of the built-in storage backend", "Permissions are asked for in the namespace of a record."),
+    key("hub.encryption_key", Kind::Text, Unset, "Name of the key that seals values and contexts", "One of keys.files, keys.secrets or keys.transit. Unset makes hub.key in the data directory, which is as good as the disk. With PostgreSQL, which others may share, there is no hub without a named key."),
+    key("hub.require_types", Kind::Switch, Text("false"), "Whether records must be of Types that are known here", "Otherwise values of unknown Types are taken as they are."),
+    key("hub.types_dir", Kind::Path, Unset, "Directory of Type manifests that are applied at the start", "Every .yaml, .yml and .json file below it that is of the kind Type. A revision that is there already with other content stops the start."),
+    key("hub.policy_file", Kind::Path, Unset, "Which storage backend keeps records that name none", "YAML with `rules`, each with `typeRef` (path, maybe revision; a path may end in .*) and `backend` (id: the id or name). The most specific rule counts. Read at the start."),
+    key("hub.allowed_urls", Kind::List, Unset, "Addresses that storage backends may have", "Patterns host:port, in which * stands for anything within its part, such as *.storage.svc:50051; with https:// before it only that. Empty lets whoever may register a backend name any address."),
+    key("hub.backend_ca_file", Kind::Path, Unset, "CA of storage backends, PEM", "Unset trusts what the operating system trusts."),
+    key("hub.backend_cert_file", Kind::Path, Unset, "Certificate that is shown to storage backends, PEM", ""),
+    key("hub.backend_key_file", Kind::Path, Unset, "Private key of hub.backend_cert_file, PEM", ""),
+    key("hub.call_time", Kind::Period, Text("10s"), "How long a change at a storage backend may take, with its repetitions", ""),
+    key("hub.read_time", Kind::Period, Text("5s"), "How long a storage backend may take to give a value", "After that the value is null and valueError says why."),
+    key("hub.lock_question_time", Kind::Period, Text("1s"), "How long a storage backend may take to say who holds a record, and whether it is there", ""),
+    key("hub.changes_age", Kind::Period, Text("24h"), "How long subscribers can go on from a change", ""),
+    key("hub.followers", Kind::Count, Text("256"), "Subscriptions that are open at the same time", "More are refused with 429."),
+    key("hub.body_bytes", Kind::Bytes, Text("32MiB"), "Largest request to /graphql", ""),
+    key("hub.query_depth", Kind::Count, Text("20"), "How many fields deep a GraphQL document may go", ""),
+    key("hub.query_fields", Kind::Count, Text("2000"), "How many fields a GraphQL document may select", "Fragments count wherever they are used."),
+    key("hub.list_records", Kind::Count, Text("10000"), "Records that a list has at most", "Longer ones are read in pages."),
+    key("hub.answer_records", Kind::Count, Text("100000"), "Records that one answer has at most, relations and versions included", ""),
+    key("hub.batch_records", Kind::Count, Text("1000"), "Records that one mutation changes at most", ""),
 ];
 
 #[cfg(test)]

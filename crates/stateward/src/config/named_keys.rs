@@ -83,6 +83,7 @@ pub fn problems(settings: &Settings) -> Vec<Problem> {
     let users = [
         ("states.encryption_key", &settings.states.encryption_key),
         ("explorer.encryption_key", &settings.explorer.encryption_key),
+        ("hub.encryption_key", &settings.hub.encryption_key),
     ];
     for (setting, name) in users {
         if let Some(name) = name.as_ref().filter(|name| !names.contains(*name)) {

@@ -29,6 +29,7 @@ pub struct Settings {
     pub states: States,
     pub s3: S3,
     pub explorer: Explorer,
+    pub hub: Hub,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -251,6 +252,33 @@ pub struct Explorer {
 pub enum Authorizer {
     Rbac,
     Review,
+}
+
+/// What the files say is read by [`crate::serve::hub`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hub {
+    pub enabled: bool,
+    pub namespace: String,
+    pub encryption_key: Option<String>,
+    pub require_types: bool,
+    pub types_dir: Option<PathBuf>,
+    pub policy_file: Option<PathBuf>,
+    pub allowed_urls: Vec<String>,
+    pub backend_ca_file: Option<PathBuf>,
+    pub backend_cert_file: Option<PathBuf>,
+    pub backend_key_file: Option<PathBuf>,
+    pub call_time: Duration,
+    pub read_time: Duration,
+    pub lock_question_time: Duration,
+    pub changes_age: Duration,
+    pub followers: usize,
+    pub body_bytes: u64,
+    pub query_depth: usize,
+    pub query_fields: usize,
+    pub list_records: usize,
+    pub answer_records: usize,
+    pub batch_records: usize,
 }
 
 #[cfg(test)]

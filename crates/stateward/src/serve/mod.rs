@@ -10,6 +10,7 @@ pub(crate) mod configmap_backend;
 pub(crate) mod data_dir;
 mod explorer;
 mod first_token;
+pub(crate) mod hub;
 mod keys;
 pub(crate) mod layers;
 pub(crate) mod listener;
@@ -81,10 +82,14 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     let stop = watch::Sender::new(false);
     let explorer = if settings.explorer.enabled {
         // On the heap: what serves is large enough without it.
-        Some(Box::pin(explorer::open(&settings, &db, cluster.as_ref(), keyring, &metrics)).await?)
+        Some(Box::pin(explorer::open(&settings, &db, cluster.as_ref(), keyring.clone(), &metrics)).await?)
     } else {
         None
     };
+    let hub = Box::pin(hub::open(&settings, &db, keyring)).await?;
+    if let Some(hub) = hub.clone() {
+        tasks.spawn(async move { hub.run().await });
+    }
 
     let tls = tls::configure(&settings, source.client_certificates())?;
     let socket = bind(settings.listen).await?;
@@ -103,6 +108,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         explorer: explorer
             .as_ref()
             .map(|explorer| explorer::http(explorer, &settings, cluster.as_ref(), stop.subscribe())),
+        hub: hub.map(|hub| hub::http(hub, &settings.hub, stop.subscribe())).transpose()?,
     };
     let around = |hosts| Around {
         door: door.clone(),
@@ -218,7 +224,7 @@ pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
 async fn open_database(settings: &Settings) -> Result<Db> {
     let db = Db::open(database_config(settings)?).await.context("failed to open the database")?;
     db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
-    db.migrate(&[::states::MIGRATIONS, ::explorer::service::MIGRATIONS])
+    db.migrate(&[::states::MIGRATIONS, ::explorer::service::MIGRATIONS, ::hub::MIGRATIONS])
         .await
         .context("failed to migrate the database")?;
     Ok(db)

@@ -19,6 +19,7 @@ mod encryption;
 mod exchange;
 mod explorer;
 mod history;
+mod hub;
 mod key;
 mod limits;
 mod linearizable;

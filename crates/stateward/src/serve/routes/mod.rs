@@ -30,6 +30,8 @@ pub(crate) struct App {
     pub(crate) states: States,
     /// None where it is switched off.
     pub(crate) explorer: Option<explorer::http::Http>,
+    /// None where it is switched off.
+    pub(crate) hub: Option<hub::http::Http>,
 }
 
 /// The main listener.
@@ -44,6 +46,10 @@ pub(crate) fn main(app: App, surroundings: Around, body_bytes: usize) -> Router 
         .merge(states::http::manage::routes(&app.states));
     let routes = match &app.explorer {
         Some(http) => routes.merge(explorer::http::routes(http)),
+        None => routes,
+    };
+    let routes = match &app.hub {
+        Some(http) => routes.merge(hub::http::routes(http)),
         None => routes,
     };
     #[cfg(feature = "testing")]

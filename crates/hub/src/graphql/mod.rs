@@ -1,0 +1,163 @@
+//! The hub's schema, in the words of the original's Local Hub and with what was added to it.
+//!
+//! The door is [`Api`]: it takes a [`Request`] as a client wrote it and a [`Guard`], and answers. Resolvers only translate; what
+//! is allowed and what is right is decided by the guard and the hub. `scan`, `limits` and `rewrite` look at a document before
+//! it is validated, `raw` keeps JSON as it was written.
+
+mod fault;
+mod inputs;
+mod instance;
+mod instrumentation;
+mod limits;
+mod mutation;
+mod query;
+mod raw;
+mod rewrite;
+mod scalars;
+mod scan;
+mod session;
+mod storage;
+mod subscription;
+mod types;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
+use async_graphql::{Positioned, Response, Schema, parser};
+use futures::stream::BoxStream;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::guard::Guard;
+use mutation::Mutation;
+use query::Query;
+use raw::Inputs;
+use session::Session;
+use subscription::Subscriptions;
+
+pub use fault::Fault;
+pub use limits::QueryLimits;
+
+pub(crate) use subscription::Followed;
+
+type HubSchema = Schema<Query, Mutation, Subscriptions>;
+
+/// Answers requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Api(Arc<Inner>);
+
+struct Inner {
+    schema: HubSchema,
+    inputs: Inputs,
+    settings: Settings,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub query: QueryLimits,
+    /// Records that one answer has at most, relations included.
+    pub answer_records: usize,
+}
+
+/// What a client sends.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    query: String,
+    #[serde(default)]
+    operation_name: Option<String>,
+    #[serde(default)]
+    variables: Option<Box<RawValue>>,
+}
+
+/// A request that was looked at and may be carried out.
+pub struct Prepared {
+    request: async_graphql::Request,
+    kind: OperationType,
+}
+
+impl Api {
+    pub fn new(settings: Settings) -> Result<Api, parser::Error> {
+        let schema = Schema::build(Query, Mutation, Subscriptions).limit_directives(DIRECTIVES).finish();
+        let inputs = Inputs::of(&schema.sdl())?;
+        Ok(Api(Arc::new(Inner { schema, inputs, settings })))
+    }
+
+    /// Looks at a request before anything of it is carried out.
+    pub fn prepare(&self, request: Request) -> Result<Prepared, Fault> {
+        let Request { query, operation_name, variables } = request;
+        scan::check(&query)?;
+        let mut document = parser::parse_query(&query).map_err(|error| unreadable(&error))?;
+        limits::check(&document, self.0.settings.query)?;
+        rewrite::leaves(&mut document);
+        let operation = operation(&document, operation_name.as_deref())?;
+        let variables = self.0.inputs.variables(&operation.node, variables.as_deref())?;
+        let kind = operation.node.ty;
+        let mut request = async_graphql::Request::new(query).variables(variables);
+        request.operation_name = operation_name;
+        request.set_parsed_query(document);
+        Ok(Prepared { request, kind })
+    }
+
+    pub async fn execute(&self, guard: Guard, prepared: Prepared) -> Response {
+        let session = Session::new(guard, self.0.settings.answer_records);
+        self.0.schema.execute(prepared.request.data(session)).await
+    }
+
+    /// The answers to a request, one after another: those of a subscription, or the one of anything else.
+    pub(crate) fn follow(&self, followed: Followed, prepared: Prepared) -> BoxStream<'static, Response> {
+        let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records);
+        self.0.schema.execute_stream(prepared.request.data(session).data(followed))
+    }
+}
+
+impl Prepared {
+    pub fn is_subscription(&self) -> bool {
+        self.kind == OperationType::Subscription
+    }
+}
+
+/// The schema in its own language.
+pub fn sdl() -> String {
+    Schema::build(Query, Mutation, Subscriptions).finish().sdl()
+}
+
+/// Directives on one field.
+const DIRECTIVES: usize = 8;
+
+/// The operation that is meant.
+fn operation<'a>(
+    document: &'a ExecutableDocument,
+    name: Option<&str>,
+) -> Result<&'a Positioned<OperationDefinition>, Fault> {
+    let mut operations = document.operations.iter();
+    match name {
+        Some(name) => {
+            let found = operations.find(|(known, _)| known.is_some_and(|known| known == name));
+            found.map(|(_, operation)| operation).ok_or_else(|| Fault::malformed("operationName: the document has no such operation"))
+        }
+        None => match (operations.next(), operations.next()) {
+            (Some((_, operation)), None) => Ok(operation),
+            _ => Err(Fault::malformed("operationName: the document has several operations; name one")),
+        },
+    }
+}
+
+/// The parser's own text would repeat a line of the document, and values with it.
+fn unreadable(error: &parser::Error) -> Fault {
+    let place = error.positions().next().map(|place| format!(" at line {}, column {}", place.line, place.column));
+    Fault::malformed(format!("query: it is not GraphQL{}", place.unwrap_or_default()))
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Api").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Prepared").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

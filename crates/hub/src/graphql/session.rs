@@ -1,0 +1,234 @@
+//! What the resolvers of one request, or of one event, share: the guard, what is being read for all of them at once, and
+//! how much they may still read.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
+use async_graphql::{Error, ErrorExtensions as _};
+
+use super::scalars::Any;
+use crate::guard::{Failure, Guard};
+use crate::model::{Lock, Record, Version};
+use crate::VersionId;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Session(Arc<Inner>);
+
+struct Inner {
+    guard: Guard,
+    reader: DataLoader<Reader, HashMapCache>,
+    /// Records that the answer may still have.
+    left: AtomicUsize,
+    most: usize,
+}
+
+impl Session {
+    pub(super) fn new(guard: Guard, most: usize) -> Session {
+        let reader = DataLoader::with_cache(Reader(guard.clone()), tokio::spawn, HashMapCache::default());
+        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most }))
+    }
+
+    pub(super) fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
+    pub(super) fn most(&self) -> usize {
+        self.0.most
+    }
+
+    /// Counts records that go into the answer: relations of relations could make any number of them.
+    pub(super) fn spend(&self, records: usize) -> Result<(), Error> {
+        let less = |left: usize| left.checked_sub(records);
+        if self.0.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            return Ok(());
+        }
+        let text = format!(
+            "the answer would have more than {} TypeInstances (the setting hub.answer_records); ask for less at once",
+            self.0.most
+        );
+        Err(Error::new(text).extend_with(|_, extensions| extensions.set("code", "TOO_LARGE")))
+    }
+
+    pub(super) async fn version(&self, id: VersionId) -> Result<Option<Version>, Error> {
+        self.0.reader.load_one(id).await
+    }
+
+    pub(super) async fn versions(&self, record: &str) -> Result<Vec<Version>, Error> {
+        Ok(self.0.reader.load_one(AllVersions(record.to_owned())).await?.unwrap_or_default())
+    }
+
+    /// The value of a version, or why it cannot be had.
+    pub(super) async fn value(&self, record: &Arc<Record>, number: u32) -> Result<Option<Document>, Error> {
+        self.0.reader.load_one(ValueOf(Versioned { record: record.clone(), number })).await
+    }
+
+    pub(super) async fn context(&self, record: &Arc<Record>, number: u32) -> Result<Option<Document>, Error> {
+        self.0.reader.load_one(ContextOf(Versioned { record: record.clone(), number })).await
+    }
+
+    pub(super) async fn held(&self, record: &Arc<Record>) -> Result<Option<Held>, Error> {
+        self.0.reader.load_one(HolderOf(Versioned { record: record.clone(), number: 0 })).await
+    }
+
+    pub(super) async fn uses(&self, record: &str) -> Result<Vec<Record>, Error> {
+        Ok(self.0.reader.load_one(Uses(record.to_owned())).await?.unwrap_or_default())
+    }
+
+    pub(super) async fn used_by(&self, record: &str) -> Result<Vec<Record>, Error> {
+        Ok(self.0.reader.load_one(UsedBy(record.to_owned())).await?.unwrap_or_default())
+    }
+}
+
+/// A failure as the answer tells it.
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err hands over")]
+pub(super) fn told(failure: Failure) -> Error {
+    failure.log();
+    Error::new(failure.message()).extend_with(|_, extensions| extensions.set("code", failure.code()))
+}
+
+/// A value or a context, or why there is none.
+pub(super) type Document = Result<Any, String>;
+
+/// Who holds a record.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) hub: Option<Lock>,
+    /// What its backend says, or why it says nothing.
+    pub(super) backend: Result<Option<String>, String>,
+}
+
+struct Reader(Guard);
+
+/// A version of a record, known by the id and the number.
+#[derive(Clone)]
+struct Versioned {
+    record: Arc<Record>,
+    number: u32,
+}
+
+impl Versioned {
+    fn id(&self) -> VersionId {
+        VersionId { record: self.record.id.clone(), number: self.number }
+    }
+}
+
+impl PartialEq for Versioned {
+    fn eq(&self, other: &Versioned) -> bool {
+        self.number == other.number && self.record.id == other.record.id
+    }
+}
+
+impl Eq for Versioned {}
+
+impl Hash for Versioned {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.record.id.hash(hasher);
+        self.number.hash(hasher);
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ValueOf(Versioned);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ContextOf(Versioned);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct HolderOf(Versioned);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct AllVersions(String);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Uses(String);
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct UsedBy(String);
+
+impl Loader<VersionId> for Reader {
+    type Value = Version;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[VersionId]) -> Result<HashMap<VersionId, Version>, Error> {
+        self.0.hub().versions_named(wanted).await.map_err(|error| told(error.into()))
+    }
+}
+
+impl Loader<AllVersions> for Reader {
+    type Value = Vec<Version>;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[AllVersions]) -> Result<HashMap<AllVersions, Vec<Version>>, Error> {
+        let ids: Vec<String> = wanted.iter().map(|AllVersions(id)| id.clone()).collect();
+        let versions = self.0.hub().versions_of(&ids).await.map_err(|error| told(error.into()))?;
+        Ok(versions.into_iter().map(|(id, versions)| (AllVersions(id), versions)).collect())
+    }
+}
+
+impl Loader<ValueOf> for Reader {
+    type Value = Document;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[ValueOf]) -> Result<HashMap<ValueOf, Document>, Error> {
+        let asked: Vec<(Record, u32)> = wanted.iter().map(|ValueOf(key)| ((*key.record).clone(), key.number)).collect();
+        let mut found = self.0.values(&asked).await.map_err(told)?;
+        let found = wanted.iter().filter_map(|key| Some((key.clone(), document(found.remove(&key.0.id())?))));
+        Ok(found.collect())
+    }
+}
+
+impl Loader<ContextOf> for Reader {
+    type Value = Document;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[ContextOf]) -> Result<HashMap<ContextOf, Document>, Error> {
+        let asked: Vec<(Record, u32)> = wanted.iter().map(|ContextOf(key)| ((*key.record).clone(), key.number)).collect();
+        let mut found = self.0.contexts(&asked).await.map_err(told)?;
+        let found = wanted.iter().filter_map(|key| Some((key.clone(), document(found.remove(&key.0.id())?))));
+        Ok(found.collect())
+    }
+}
+
+impl Loader<HolderOf> for Reader {
+    type Value = Held;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[HolderOf]) -> Result<HashMap<HolderOf, Held>, Error> {
+        let records: Vec<Record> = wanted.iter().map(|HolderOf(key)| (*key.record).clone()).collect();
+        let mut found = self.0.locked_by(&records).await.map_err(told)?;
+        let found = wanted.iter().filter_map(|key| {
+            let locked = found.remove(&key.0.record.id)?;
+            let backend = locked.backend.map_err(|error| Failure::told(&error));
+            Some((key.clone(), Held { hub: locked.hub, backend }))
+        });
+        Ok(found.collect())
+    }
+}
+
+impl Loader<Uses> for Reader {
+    type Value = Vec<Record>;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[Uses]) -> Result<HashMap<Uses, Vec<Record>>, Error> {
+        let ids: Vec<String> = wanted.iter().map(|Uses(id)| id.clone()).collect();
+        let related = self.0.uses(&ids).await.map_err(told)?;
+        Ok(related.into_iter().map(|(id, records)| (Uses(id), records)).collect())
+    }
+}
+
+impl Loader<UsedBy> for Reader {
+    type Value = Vec<Record>;
+    type Error = Error;
+
+    async fn load(&self, wanted: &[UsedBy]) -> Result<HashMap<UsedBy, Vec<Record>>, Error> {
+        let ids: Vec<String> = wanted.iter().map(|UsedBy(id)| id.clone()).collect();
+        let related = self.0.used_by(&ids).await.map_err(told)?;
+        Ok(related.into_iter().map(|(id, records)| (UsedBy(id), records)).collect())
+    }
+}
+
+fn document(found: Result<crate::Json, Failure>) -> Document {
+    found.map(Any).map_err(|failure| {
+        failure.log();
+        failure.message()
+    })
+}

@@ -1,0 +1,113 @@
+//! The end of records.
+
+use jiff::Timestamp;
+
+use super::calls::{Others, Outcome, call_all};
+use crate::failpoints::Step;
+use crate::hub::Hub;
+use crate::journal::{Fate, Intent, Operation};
+use crate::model::Record;
+use crate::rules::texts::{self, Kept};
+use crate::storage::{Destination, Landed, Trouble};
+use crate::store::{Deletion, Going, OnBackendFailure};
+use crate::{Error, Reason};
+
+/// Values that stay at a backend, because their record went without them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutside {
+    pub id: String,
+    pub name: Option<String>,
+    pub backend: String,
+    /// How many versions there were.
+    pub versions: u32,
+    /// What the backend said, if it was asked.
+    pub fault: Option<String>,
+}
+
+impl LeftOutside {
+    pub(super) fn of(record: &Record, fault: Option<String>) -> LeftOutside {
+        let Record { id, name, backend, latest, .. } = record.clone();
+        LeftOutside { id, name, backend, versions: latest, fault }
+    }
+}
+
+impl Hub {
+    /// Deletes records with all their versions and values. What one of them uses may go with it. All or none of them, unless
+    /// a backend refuses: then those go whose values are gone. Tells what stays outside.
+    pub async fn delete(&self, deletion: Deletion) -> Result<Vec<LeftOutside>, Error> {
+        let records = self.records(&deletion.ids).await?;
+        let is_outside = records.iter().any(|record| !record.is_kept_here());
+        let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
+        let going = Going { deletion, unlocked, now, feed };
+        if !is_outside {
+            self.change(move |tx| going.carry_out(tx)).await?;
+            return Ok(Vec::new());
+        }
+        if going.deletion.on_backend_failure == OnBackendFailure::Fail {
+            let failed = |faults: &[texts::Fault]| {
+                let first = faults.first().map(|fault| (fault.reason, fault.text.clone()));
+                let (reason, text) = first.unwrap_or((Reason::Backend, String::new()));
+                Error::refused(reason, format!("failed to delete TypeInstances: {text}"))
+            };
+            self.release_expired(records).await.map_err(|unreleased| unreleased.told(failed))?;
+        }
+        let hub = self.clone();
+        self.to_the_end(async move { hub.delete_outside(going).await }).await
+    }
+
+    async fn delete_outside(&self, going: Going) -> Result<Vec<LeftOutside>, Error> {
+        let operation = Operation::begin(self);
+        let reserve = {
+            let (going, operation) = (going.clone(), operation.clone());
+            self.db().write(move |tx| going.reserve(tx, &operation))
+        };
+        let begun = reserve.await?;
+        Step::DeleteReserved.hit();
+        let intents: Vec<(usize, Intent)> =
+            begun.iter().enumerate().map(|(index, (_record, intent))| (index, intent.clone())).collect();
+        let places = self.places_of(&intents).await?;
+        let outcomes = call_all(&intents, Others::GoOn, |_index, intent| {
+            let (operation, place) = (&operation, places.get(&intent.backend));
+            async move {
+                let Some(place) = place else { return Ok(()) };
+                let Destination::External(backend) = place.clone()? else { return Ok(()) };
+                let (context, holder) = (intent.context.as_ref(), intent.holder.as_deref());
+                let done = backend.delete(&operation.call(intent, intent.last), context, holder).await;
+                Step::DeleteCalled.hit();
+                done
+            }
+        })
+        .await;
+        let orphan = going.deletion.on_backend_failure == OnBackendFailure::Orphan;
+        let failed: Vec<(&Record, Trouble)> =
+            outcomes.iter().filter_map(|outcome| Some((&begun[outcome.index].0, trouble(outcome)?))).collect();
+        let stays = !orphan && !failed.is_empty();
+        let fate = |outcome: &Outcome<()>| {
+            let (record, intent) = begun[outcome.index].clone();
+            let fate = match trouble(outcome) {
+                Some(trouble) if !orphan && trouble.landed == Landed::Perhaps => Some(Fate::Forward),
+                Some(_) if !orphan => Some(Fate::Nothing),
+                // Nothing is lost yet of what is kept here.
+                None if stays && record.is_kept_here() => Some(Fate::Nothing),
+                _ => None,
+            };
+            (record, intent, fate)
+        };
+        let fates: Vec<_> = outcomes.iter().map(fate).collect();
+        Step::DeleteBeforeCommit.hit();
+        self.change(move |tx| going.commit(tx, &fates)).await?;
+        Step::DeleteCommitted.hit();
+        if let (true, Some((record, trouble))) = (stays, failed.first()) {
+            let kept = match trouble.landed {
+                Landed::No => Kept::Backend(trouble.text.clone()),
+                Landed::Perhaps => Kept::BackendLater(trouble.text.clone()),
+            };
+            return Err(texts::delete(&record.id, &kept));
+        }
+        Ok(failed.into_iter().map(|(record, trouble)| LeftOutside::of(record, Some(trouble.text))).collect())
+    }
+}
+
+fn trouble(outcome: &Outcome<()>) -> Option<Trouble> {
+    outcome.done.as_ref()?.as_ref().err().cloned()
+}

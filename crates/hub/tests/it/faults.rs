@@ -1,0 +1,274 @@
+//! Backends that hang, refuse, lose answers or answer nonsense: everything ends in time, and nothing is half done.
+
+use std::time::{Duration, Instant};
+
+use backends::Code;
+use hub::{
+    AllowedUrls, Change, Deletion, Error, Filter, IntentState, NewRecord, OnBackendFailure, Reason, Settings, VersionId,
+};
+
+use crate::outside::moody::Mood;
+use crate::outside::{Outside, World, batch, hasty, kept_in, patient, storage, versions};
+use crate::place::{Place, create, json, new, on_both, value};
+
+on_both!(
+    a_failed_create_leaves_nothing,
+    a_failed_update_leaves_the_version_before,
+    a_deletion_is_refused_or_carried_through,
+    an_orphan_goes_without_its_backend,
+    what_lands_after_its_undo_is_undone_again,
+    a_dead_backend_hides_no_other_value,
+    many_values_of_a_dead_backend_take_one_limit,
+    the_journal_can_be_ended_by_hand,
+    addresses_are_limited,
+);
+
+/// Longer than any change with these settings may take, on a busy machine.
+const BOUND: Duration = Duration::from_secs(15);
+
+async fn bounded<T>(work: impl Future<Output = Result<T, Error>>) -> Error {
+    let begun = Instant::now();
+    let Err(error) = work.await else { panic!("it succeeded") };
+    assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
+    error
+}
+
+fn moods() -> Vec<(Mood, &'static str)> {
+    vec![
+        (Mood::Hang, "DEADLINE_EXCEEDED"),
+        (Mood::Fail(Code::Internal), "INTERNAL"),
+        (Mood::Fail(Code::InvalidArgument), "INVALID_ARGUMENT"),
+        (Mood::Fail(Code::Unavailable), "UNAVAILABLE"),
+        (Mood::Lose, "UNKNOWN"),
+        (Mood::Say("{garbage"), "is not JSON"),
+    ]
+}
+
+fn reason(error: &Error) -> Reason {
+    let Error::Refused { reason, .. } = error else { panic!("{error}") };
+    *reason
+}
+
+async fn a_failed_create_leaves_nothing(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let (good, bad) = (world.register("good").await, world.register("bad").await);
+    let before = world.hub.count(Filter::default()).await.unwrap();
+    for (mood, text) in moods() {
+        bad.moody.set("OnCreate", mood.clone());
+        let named = NewRecord { name: Some("precious".to_owned()), ..kept_in("good", "\"a secret\"") };
+        let records = vec![named, new("2"), kept_in("bad", "\"a secret\"")];
+        let error = bounded(world.hub.create(batch(records))).await;
+        assert!(error.to_string().contains(text) && !error.to_string().contains("secret"), "{mood:?}: {error}");
+        assert_eq!(reason(&error), Reason::Backend, "{mood:?}");
+        assert_eq!(world.hub.count(Filter::default()).await.unwrap(), before, "{mood:?}");
+        bad.moody.be_well();
+        world.settled().await;
+        assert!(good.original.ids().is_empty() && bad.original.ids().is_empty(), "{mood:?}");
+    }
+    // Its name is free.
+    create(&world.hub, NewRecord { name: Some("precious".to_owned()), ..kept_in("good", "1") }).await;
+}
+
+async fn a_failed_update_leaves_the_version_before(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let (good, bad) = (world.register("good").await, world.register("bad").await);
+    let ids = [
+        create(&world.hub, kept_in("good", "1")).await,
+        create(&world.hub, kept_in("bad", "1")).await,
+        create(&world.hub, new("1")).await,
+    ];
+    let changes = || {
+        let change = |id: &String| Change { id: id.clone(), value: Some(json("2")), ..Change::default() };
+        ids.iter().map(change).collect::<Vec<_>>()
+    };
+    for (mood, text) in moods() {
+        bad.moody.set("OnUpdate", mood.clone());
+        let error = bounded(world.hub.update(changes())).await;
+        assert!(error.to_string().contains(text), "{mood:?}: {error}");
+        for id in &ids {
+            assert_eq!(world.hub.find(id).await.unwrap().unwrap().latest, 1, "{mood:?}");
+        }
+        // Until it is known to be undone, reads give what was, and writes are to be tried again.
+        assert_eq!(value(&world.hub, &ids[0], 1).await, "1", "{mood:?}");
+        let open = world.hub.journal().await.unwrap();
+        if let Some(entry) = open.first() {
+            assert_eq!((&entry.record, entry.state), (&ids[1], IntentState::Undo), "{mood:?}");
+            let change = Change { id: ids[1].clone(), ..Change::default() };
+            assert_eq!(reason(&world.hub.update(vec![change]).await.unwrap_err()), Reason::Retry, "{mood:?}");
+        }
+        bad.moody.be_well();
+        world.settled().await;
+        let one = [(1, "1".to_owned())];
+        assert_eq!((versions(&good.original, &ids[0]), versions(&bad.original, &ids[1])), (one.to_vec(), one.to_vec()));
+    }
+    world.hub.update(changes()).await.unwrap();
+    for id in &ids {
+        assert_eq!(value(&world.hub, id, 2).await, "2");
+    }
+}
+
+fn deletion(id: &str, on_backend_failure: OnBackendFailure) -> Deletion {
+    Deletion { ids: vec![id.to_owned()], owner: None, on_backend_failure }
+}
+
+async fn a_deletion_is_refused_or_carried_through(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let outside = world.register("shelf").await;
+    let id = create(&world.hub, kept_in("shelf", "1")).await;
+    for code in [Code::FailedPrecondition, Code::Unavailable] {
+        outside.moody.set("OnDelete", Mood::Fail(code));
+        let error = bounded(world.hub.delete(deletion(&id, OnBackendFailure::Fail))).await;
+        assert_eq!(reason(&error), Reason::Backend);
+        assert!(error.to_string().starts_with(&format!("failed to delete TypeInstance with ID \"{id}\": ClientError")));
+        assert!(world.hub.journal().await.unwrap().is_empty(), "it stays as it is");
+        assert_eq!(value(&world.hub, &id, 1).await, "1");
+    }
+    for mood in [Mood::Hang, Mood::Lose] {
+        let id = create(&world.hub, kept_in("shelf", "1")).await;
+        outside.moody.set("OnDelete", mood.clone());
+        let error = bounded(world.hub.delete(deletion(&id, OnBackendFailure::Fail))).await.to_string();
+        assert!(error.contains("goes as soon as its backend answers"), "{error}");
+        assert!(world.hub.find(&id).await.unwrap().is_some());
+        outside.moody.be_well();
+        world.settled().await;
+        assert!(world.hub.find(&id).await.unwrap().is_none() && outside.original.kept(&id).is_none(), "{mood:?}");
+    }
+    // One that refuses keeps no other.
+    let other = create(&world.hub, kept_in("shelf", "2")).await;
+    outside.moody.set("OnDelete", Mood::FailFor(id.clone(), Code::PermissionDenied));
+    let both = Deletion { ids: vec![id.clone(), other.clone()], ..Deletion::default() };
+    bounded(world.hub.delete(both)).await;
+    assert!(world.hub.find(&other).await.unwrap().is_none() && world.hub.find(&id).await.unwrap().is_some());
+    outside.moody.be_well();
+    world.hub.delete(deletion(&id, OnBackendFailure::Fail)).await.unwrap();
+    assert!(outside.original.ids().is_empty());
+}
+
+async fn an_orphan_goes_without_its_backend(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let outside = world.register("shelf").await;
+    let id = create(&world.hub, kept_in("shelf", "1")).await;
+    outside.moody.die();
+    // Something is open there, too.
+    let change = Change { id: id.clone(), value: Some(json("2")), ..Change::default() };
+    bounded(world.hub.update(vec![change])).await;
+    let left = world.hub.delete(deletion(&id, OnBackendFailure::Orphan)).await.unwrap();
+    assert_eq!((left.len(), &left[0].id, &left[0].backend), (1, &id, &outside.id));
+    assert!(left[0].fault.as_ref().unwrap().contains("DEADLINE_EXCEEDED"), "{left:?}");
+    assert!(world.hub.find(&id).await.unwrap().is_none() && world.hub.journal().await.unwrap().is_empty());
+    assert_eq!(outside.original.ids(), [id], "that is what is left");
+}
+
+async fn what_lands_after_its_undo_is_undone_again(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let outside = world.register("shelf").await;
+    let id = create(&world.hub, kept_in("shelf", "1")).await;
+    let late = Duration::from_millis(300);
+    outside.moody.set("OnCreate", Mood::Late(late));
+    bounded(world.hub.create(batch(vec![kept_in("shelf", "2")]))).await;
+    outside.moody.set("OnUpdate", Mood::Late(late));
+    let change = Change { id: id.clone(), value: Some(json("2")), ..Change::default() };
+    bounded(world.hub.update(vec![change.clone()])).await;
+    assert_eq!(outside.original.ids(), [id.as_str()], "nothing has landed yet");
+    tokio::time::sleep(2 * late).await;
+    let landed = outside.original.ids().len() == 2 && versions(&outside.original, &id).len() == 2;
+    assert!(landed, "both have landed after they were undone");
+    outside.moody.be_well();
+    world.settled().await;
+    assert_eq!(outside.original.ids(), [id.as_str()]);
+    assert_eq!(versions(&outside.original, &id), [(1, "1".to_owned())]);
+    world.hub.update(vec![change]).await.unwrap();
+    assert_eq!(value(&world.hub, &id, 2).await, "2");
+}
+
+/// The version 1 of these records.
+fn first(ids: &[String]) -> Vec<VersionId> {
+    ids.iter().map(|id| VersionId { record: id.clone(), number: 1 }).collect()
+}
+
+async fn a_dead_backend_hides_no_other_value(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let (alive, dead) = (world.register("alive").await, world.register("dead").await);
+    let mut records: Vec<NewRecord> = (0..900).map(|number| new(&number.to_string())).collect();
+    records.extend((900..999).map(|number| kept_in("alive", &number.to_string())));
+    records.push(kept_in("dead", "999"));
+    let mut ids: Vec<String> = Vec::new();
+    for records in records.chunks(100) {
+        let created = world.hub.create(batch(records.to_vec())).await.unwrap();
+        ids.extend(created.into_iter().map(|created| created.id));
+    }
+    assert_eq!(alive.original.ids().len(), 99);
+    dead.moody.die();
+    let begun = Instant::now();
+    let values = world.hub.values(&first(&ids)).await.unwrap();
+    assert!(begun.elapsed() < BOUND);
+    assert_eq!(values.len(), 1000);
+    for (number, id) in first(&ids).iter().enumerate() {
+        match &values[id] {
+            Ok(value) => assert_eq!(value.text(), number.to_string()),
+            Err(error) => {
+                assert_eq!((number, reason(error)), (999, Reason::Backend));
+                assert!(error.to_string().contains("GetValue DEADLINE_EXCEEDED"), "{error}");
+            }
+        }
+    }
+    assert_eq!(values.values().filter(|value| value.is_err()).count(), 1);
+}
+
+async fn many_values_of_a_dead_backend_take_one_limit(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let dead = world.register("dead").await;
+    let records = (0..200).map(|number| kept_in("dead", &number.to_string())).collect();
+    // Without limits that a busy machine might reach.
+    let created = world.second(patient()).await.create(batch(records)).await.unwrap();
+    let ids: Vec<String> = created.into_iter().map(|created| created.id).collect();
+    dead.moody.die();
+    let begun = Instant::now();
+    let values = world.hub.values(&first(&ids)).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(values.len() == 200 && values.values().all(Result::is_err));
+    dead.moody.set("GetValue", Mood::Say("{garbage"));
+    let error = world.hub.value(&ids[0], 1).await.unwrap_err().to_string();
+    assert!(error.contains("the answer to GetValue is not JSON") && !error.contains("garbage"), "{error}");
+}
+
+async fn the_journal_can_be_ended_by_hand(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let outside = world.register("shelf").await;
+    let Outside { moody, original, .. } = &outside;
+    let ids = [create(&world.hub, kept_in("shelf", "1")).await, create(&world.hub, kept_in("shelf", "1")).await];
+    moody.set("OnDelete", Mood::Lose);
+    for id in &ids {
+        bounded(world.hub.delete(deletion(id, OnBackendFailure::Fail))).await;
+    }
+    let open = world.hub.journal().await.unwrap();
+    assert_eq!(open.iter().map(|entry| &entry.record).collect::<Vec<_>>(), ids.iter().collect::<Vec<_>>());
+    moody.die();
+    let left = world.hub.journal_retry(&open[0].id).await.unwrap().unwrap();
+    assert_eq!((left.attempts, left.fault.as_deref()), (1, Some("DEADLINE_EXCEEDED")));
+    moody.be_well();
+    assert!(world.hub.journal_retry(&open[0].id).await.unwrap().is_none());
+    assert!(world.hub.find(&ids[0]).await.unwrap().is_none());
+    let abandoned = world.hub.journal_abandon(&open[1].id).await.unwrap();
+    assert_eq!((&abandoned.record, &abandoned.backend), (&ids[1], &outside.id));
+    assert!(world.hub.journal().await.unwrap().is_empty() && world.hub.find(&ids[1]).await.unwrap().is_some());
+    let missing = world.hub.journal_abandon(&open[1].id).await.unwrap_err();
+    assert_eq!(reason(&missing), Reason::NotFound);
+    assert!(original.ids().is_empty());
+}
+
+async fn addresses_are_limited(place: Place) {
+    let allowed_urls = AllowedUrls::parse(["shelf:50051"]).unwrap();
+    let world = World::new(place, Settings { allowed_urls, ..patient() }).await;
+    let outside = world.register("shelf").await;
+    let elsewhere = storage("elsewhere:50051", "null");
+    let error = world.hub.create(batch(vec![elsewhere.clone()])).await.unwrap_err().to_string();
+    assert!(error.contains("url: this server does not let backends be there"), "{error}");
+    let change = Change { id: outside.id.clone(), value: elsewhere.value, ..Change::default() };
+    assert!(world.hub.update(vec![change.clone()]).await.unwrap_err().to_string().contains("url: "));
+    // One that was registered before the list was made is not called either.
+    let open = world.second(patient()).await;
+    open.update(vec![change]).await.unwrap();
+    let error = world.hub.create(batch(vec![kept_in("shelf", "1")])).await.unwrap_err().to_string();
+    assert!(error.contains("url: this server does not let backends be there"), "{error}");
+}

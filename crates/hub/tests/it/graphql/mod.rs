@@ -1,0 +1,19 @@
+//! GraphQL as clients meet it: every query and mutation, the words of the original, what each caller may see.
+
+mod access;
+mod lists;
+mod locks;
+mod malformed;
+mod mutations;
+mod raw;
+mod seed;
+mod storage;
+mod texts;
+
+use serde_json::Value;
+
+/// The ids in a list of records.
+pub(crate) fn ids(list: &Value) -> Vec<String> {
+    let id = |item: &Value| item["id"].as_str().unwrap_or_else(|| panic!("{list}")).to_owned();
+    list.as_array().unwrap_or_else(|| panic!("no list: {list}")).iter().map(id).collect()
+}

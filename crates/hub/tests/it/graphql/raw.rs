@@ -1,0 +1,69 @@
+//! Values come back byte for byte, whatever JSON they are.
+
+use http::StatusCode;
+use serde_json::json;
+
+use crate::front::{Front, file_backend};
+use crate::place::{Place, on_both};
+
+on_both!(odd_json_comes_back_byte_for_byte, literals_come_back_as_they_were_written);
+
+const ODD: [&str; 14] = [
+    "12345678901234567890123",
+    "1.50",
+    "-0.0e+10",
+    "[1.50,12345678901234567890123,null]",
+    r#"{"b":null,"a":{"c":[null,{"d":null}]}}"#,
+    r#""a \" \\ \u00e9 é""#,
+    r#""""#,
+    "0",
+    "false",
+    "[]",
+    "{}",
+    r#"{"$serde_json::private::RawValue":"1"}"#,
+    r#"{"z":1,"a":2,"z":3}"#,
+    r#"{"n":1e400}"#,
+];
+
+async fn odd_json_comes_back_byte_for_byte(place: Place) {
+    let address = file_backend(&place).await;
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    super::storage::register(&admin, "outside", json!({ "url": address, "acceptValue": true, "contextSchema": { "type": "object" } })).await;
+    for (number, value) in ODD.iter().enumerate() {
+        for (backend, context) in [("builtin", "null"), ("outside", r#"{"n":1.50,"x":null}"#)] {
+            let create = format!(
+                r#"{{"query": "mutation($in: CreateTypeInstanceInput!) {{ createTypeInstance(in: $in) }}", "variables": {{"in":
+                {{"typeRef": {{"path": "cap.type.test", "revision": "0.1.0"}}, "name": "odd-{backend}-{number}", "value": {value},
+                "backend": {{ "id": "{backend}", "context": {context} }}}}}}}}"#
+            );
+            let (status, text) = admin.send(create).await;
+            assert!(status == StatusCode::OK && !text.contains("errors"), "{value}: {text}");
+            let read = format!(
+                r#"{{"query": "{{ typeInstance(id: \"odd-{backend}-{number}\") {{ latestResourceVersion {{ spec {{ value valueError backend {{ context }} }} }} }} }}"}}"#
+            );
+            let expected = format!(
+                r#"{{"data":{{"typeInstance":{{"latestResourceVersion":{{"spec":{{"value":{value},"valueError":null,"backend":{{"context":{context}}}}}}}}}}}}}"#
+            );
+            assert_eq!(admin.send(read).await, (StatusCode::OK, expected));
+        }
+    }
+}
+
+async fn literals_come_back_as_they_were_written(place: Place) {
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let create = r#"mutation($part: Any, $text: String) { createTypeInstance(in: {
+        typeRef: { path: "cap.type.test", revision: "0.1.0" }, name: "literal",
+        value: { b: [1, -2, 0.5, null, true], a: "x\"é", c: { d: $part, e: $text }, f: """block "x" """ } }) }"#;
+    let body = format!(r#"{{"query": {}, "variables": {{"part": [1.50, {{"x":12345678901234567890123}}], "text": "t"}}}}"#, json!(create));
+    let (_, text) = admin.send(body).await;
+    assert!(!text.contains("errors"), "{text}");
+    let (_, text) = admin.send(json!({ "query": "{ typeInstance(id: \"literal\") { latestResourceVersion { spec { value } } } }" }).to_string()).await;
+    let value = r#"{"b":[1,-2,0.5,null,true],"a":"x\"é","c":{"d":[1.50,{"x":12345678901234567890123}],"e":"t"},"f":"block \"x\" "}"#;
+    assert!(text.contains(value), "{text}");
+    let (_, message) = admin
+        .refused("mutation { createTypeInstance(in: { typeRef: { path: \"a\", revision: \"0.1.0\" }, value: WORD }) }", json!({}))
+        .await;
+    assert!(message.contains("quotes"), "{message}");
+}
