@@ -94,17 +94,12 @@ fn the_proposals_create_workflow_gets_its_payload() {
 
 #[test]
 fn the_proposals_update_workflow_gets_its_payload() {
-    let update = SEED.split("      allOf:").next().unwrap().replace("  requires:\n", "").lines();
-    let head: Vec<&str> = update.take_while(|line| !line.contains("cap.core.type.hub.storage")).collect();
-    let text = format!(
-        "{}\n  action: {{args: {{workflow: {{templates: [{{name: main, steps: [[{{name: change, \
-         capact-updateTypeInstances: [{{name: testUpdate, from: update}}]}}]]}}]}}}}}}\n",
-        head.join("\n").replace("    mattermost-config:\n      uses: [helm-release]", "    {}")
-    );
+    let text = "kind: Implementation\nspec:\n  action:\n    args:\n      workflow:\n        templates:\n        - steps:\n          - - name: change\n              \
+                capact-updateTypeInstances:\n              - name: testUpdate\n                from: update\n";
     let mut run = Run { created_by: Some("me".to_owned()), ..Run::default() };
-    assert!(plan(&[&text], &run).unwrap_err().contains("--type-instance testUpdate=ID"));
+    assert!(plan(&[text], &run).unwrap_err().contains("--type-instance testUpdate=ID"));
     run.inputs.insert("testUpdate".to_owned(), "id-1".to_owned());
-    let plan = plan(&[&text], &run).unwrap();
+    let plan = plan(&[text], &run).unwrap();
     assert_eq!(plan.update(&run).to_json(), r#"[{"id":"id-1","ownerID":"me","createdBy":"me","typeInstance":{}}]"#);
     assert_eq!((plan.updates[0].step.as_str(), plan.updates[0].from.as_str()), ("change", "update"));
     assert_eq!(plan.download(&run), "{id-1,/testUpdate.yaml}");

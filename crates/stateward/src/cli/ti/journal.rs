@@ -38,7 +38,7 @@ struct Entries {
 struct Entry {
     id: String,
     operation: String,
-    backend: String,
+    storage_backend: String,
     type_instances: Vec<String>,
     started_at: String,
     attempts: u32,
@@ -73,7 +73,7 @@ fn cells(entry: Entry) -> Vec<String> {
     vec![
         entry.id,
         entry.operation,
-        entry.backend,
+        entry.storage_backend,
         entry.type_instances.join(","),
         entry.started_at,
         entry.attempts.to_string(),

@@ -57,7 +57,7 @@ pub const MOVE: &str = "mutation($ids: [ID!]!, $to: ID!, $owner: LockOwnerID) {
   moveTypeInstances(ids: $ids, to: $to, ownerID: $owner) { id name backend { id } latestResourceVersion { resourceVersion } }
 }";
 
-pub const JOURNAL: &str = "{ journal { id operation backend typeInstances startedAt attempts error } }";
+pub const JOURNAL: &str = "{ journal { id operation storageBackend typeInstances startedAt attempts error } }";
 
 pub const RETRY_JOURNAL: &str = "mutation($id: ID!) { retryJournalEntry(id: $id) }";
 
