@@ -19,7 +19,8 @@ const HIDDEN: &str = "[hidden]";
 
 /// The text with control characters replaced, cut.
 pub(super) fn plain(text: &str) -> String {
-    let mut letters = text.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    let text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let mut letters = text.trim().chars();
     let mut plain: String = letters.by_ref().take(LETTERS).collect();
     if letters.next().is_some() {
         plain.push('…');

@@ -5,6 +5,7 @@
 //! carries its exit code and a hint.
 
 mod audit;
+mod backend;
 mod cluster;
 mod completion;
 mod config;
@@ -47,6 +48,7 @@ pub struct Cli {
 enum Command {
     Serve(serve::Serve),
     ConfigmapBackend(Box<configmap_backend::ConfigmapBackend>),
+    Backend(Box<backend::Backend>),
     State(Box<state::State>),
     #[command(visible_alias = "typeinstance", aliases = ["typeinstances", "TypeInstance"])]
     Ti(Box<ti::Ti>),
@@ -75,6 +77,7 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
         // A server is a large future: on the heap, so that the small commands do not carry it.
         Command::Serve(command) => Box::pin(command.run(environment)).await,
         Command::ConfigmapBackend(command) => Box::pin(command.run(environment)).await,
+        Command::Backend(command) => Box::pin(command.run(environment)).await,
         Command::State(command) => command.run(environment).await,
         Command::Ti(command) => command.run(environment).await,
         Command::Storage(command) => command.run(environment).await,

@@ -182,7 +182,8 @@ async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<()
     Ok(())
 }
 
-fn stop_signal() -> Result<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
+/// Ends with SIGTERM or SIGINT.
+pub(crate) fn stop_signal() -> Result<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(Box::pin(async move {

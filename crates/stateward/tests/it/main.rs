@@ -44,6 +44,7 @@ mod standalone;
 mod state_commands;
 mod state_exec;
 mod states;
+mod storage_backend;
 mod terraform;
 mod tls;
 mod token;
