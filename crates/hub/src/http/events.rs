@@ -69,6 +69,13 @@ enum At {
     End,
 }
 
+/// Why a stream does something.
+enum Woken {
+    Clock,
+    Stop,
+    Answer(Option<Box<Answer>>),
+}
+
 impl Following {
     async fn next(&mut self) -> Option<Event> {
         loop {
@@ -80,21 +87,25 @@ impl Following {
                 }
                 At::Answers => {}
             }
-            tokio::select! {
+            // By the clock first: a busy hub must not keep an identity alive.
+            let woken = tokio::select! {
                 biased;
-                () = sleep_until(self.looked + LOOK_AGAIN) => {
+                () = sleep_until(self.looked + LOOK_AGAIN) => Woken::Clock,
+                _ = self.stop.wait_for(|stop| *stop) => Woken::Stop,
+                answer = self.answers.next() => Woken::Answer(answer.map(Box::new)),
+            };
+            match woken {
+                Woken::Clock => {
                     self.looked = Instant::now();
                     if let Some(reason) = self.look_again().await {
                         return Some(self.end("UNAUTHENTICATED", reason));
                     }
                 }
-                _ = self.stop.wait_for(|stop| *stop) => {
-                    return Some(self.end("UNAVAILABLE", "the server stops: connect again"));
+                Woken::Stop => return Some(self.end("UNAVAILABLE", "the server stops: connect again")),
+                Woken::Answer(Some(answer)) => {
+                    return Some(next(&serde_json::to_string(&answer).unwrap_or_default()));
                 }
-                answer = self.answers.next() => match answer {
-                    Some(answer) => return Some(next(&serde_json::to_string(&answer).unwrap_or_default())),
-                    None => self.at = At::Complete,
-                },
+                Woken::Answer(None) => self.at = At::Complete,
             }
         }
     }

@@ -1,15 +1,10 @@
 //! `stateward storage list`
 
-use clap::Args;
 use serde::Deserialize;
 
 use crate::cli::output::{self, Format};
 use crate::client::hub::{Hub, TypeRef};
 use crate::document::Document;
-
-/// List the storage backends, how many records each keeps, and whether they answer
-#[derive(Args)]
-pub struct List {}
 
 /// A backend in a table.
 #[derive(Deserialize)]
@@ -32,12 +27,10 @@ pub struct Health {
     pub message: Option<String>,
 }
 
-impl List {
-    pub async fn run(self, hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
-        let backends = hub.backends().await?;
-        let rows: Vec<Row> = hub.read(backends.clone())?;
-        output::show_exactly(format, &Document::map([("items", backends)]), || table(&rows))
-    }
+pub async fn run(hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
+    let backends = hub.backends().await?;
+    let rows: Vec<Row> = hub.read(backends.clone())?;
+    output::show_exactly(format, &Document::map([("items", backends)]), || table(&rows))
 }
 
 pub fn table(rows: &[Row]) -> String {

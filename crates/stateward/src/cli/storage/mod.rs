@@ -24,7 +24,8 @@ pub struct Storage {
 
 #[derive(Subcommand)]
 enum Command {
-    List(list::List),
+    /// List the storage backends, how many records each keeps, and whether they answer
+    List,
     Register(register::Register),
     Test(test::Test),
     Retire(retire::Retire),
@@ -36,7 +37,7 @@ impl Storage {
         let client = Client::new(&self.client, environment).await?;
         let hub = Hub::new(&client);
         match self.command {
-            Command::List(command) => command.run(hub, format).await,
+            Command::List => list::run(hub, format).await,
             Command::Register(command) => command.run(hub, format).await,
             Command::Test(command) => command.run(hub, format).await,
             Command::Retire(command) => command.run(hub, format).await,

@@ -40,8 +40,8 @@ impl Edit {
         let before = export::update(&record, version, takes).map_err(unreadable)?;
         let text = export::for_editor(&record, version, takes).map_err(unreadable)?;
 
-        let mut file = tempfile::Builder::new().prefix("stateward-").suffix(".yaml").tempfile();
-        let file = file.as_mut().map_err(|error| anyhow::anyhow!("failed to make a file to edit: {error}"))?;
+        let file = tempfile::Builder::new().prefix("stateward-").suffix(".yaml").tempfile();
+        let mut file = file.context("failed to make a file to edit")?;
         file.write_all(text.as_bytes()).context("failed to write the file to edit")?;
         open(file.path(), environment).await?;
         let edited = std::fs::read_to_string(file.path()).context("failed to read the edited file")?;

@@ -82,7 +82,7 @@ mod tests {
     fn a_value_that_cannot_be_changed_is_a_comment_and_one_that_cannot_be_read_an_error() {
         let record = Document::read(RECORD).unwrap();
         let text = for_editor(&record, "latestResourceVersion", Takes::ContextAlone).unwrap();
-        assert!(text.contains("#   value:\n#     n: 1.50\n"), "{text}");
+        assert!(text.contains("#   value:\n#     \"n\": 1.50\n"), "{text}");
         assert!(!for_editor(&record, "latestResourceVersion", Takes::Values).unwrap().contains("#   value"));
         let broken = Document::read(&RECORD.replace("\"valueError\":null", "\"valueError\":\"away\"")).unwrap();
         assert_eq!(

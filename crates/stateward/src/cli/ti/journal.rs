@@ -38,7 +38,8 @@ struct Entries {
 struct Entry {
     id: String,
     operation: String,
-    storage_backend: String,
+    #[serde(rename = "backendID")]
+    backend: String,
     type_instances: Vec<String>,
     started_at: String,
     attempts: u32,
@@ -73,7 +74,7 @@ fn cells(entry: Entry) -> Vec<String> {
     vec![
         entry.id,
         entry.operation,
-        entry.storage_backend,
+        entry.backend,
         entry.type_instances.join(","),
         entry.started_at,
         entry.attempts.to_string(),

@@ -13,7 +13,7 @@ pub const RECORD: &str = "query($id: ID!) { typeInstance(id: $id) { ...Fields } 
 
 /// What the table of records shows: no value is fetched for it.
 pub const ROW: &str = " fragment Fields on TypeInstance {
-  id name namespace lockedBy lockError
+  id name lockedBy lockError
   typeRef { path revision }
   uses { id } usedBy { id }
   latestResourceVersion { resourceVersion }
@@ -57,7 +57,7 @@ pub const MOVE: &str = "mutation($ids: [ID!]!, $to: ID!, $owner: LockOwnerID) {
   moveTypeInstances(ids: $ids, to: $to, ownerID: $owner) { id name backend { id } latestResourceVersion { resourceVersion } }
 }";
 
-pub const JOURNAL: &str = "{ journal { id operation storageBackend typeInstances startedAt attempts error } }";
+pub const JOURNAL: &str = "{ journal { id operation backendID typeInstances startedAt attempts error } }";
 
 pub const RETRY_JOURNAL: &str = "mutation($id: ID!) { retryJournalEntry(id: $id) }";
 

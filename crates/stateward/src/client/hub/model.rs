@@ -16,7 +16,6 @@ pub struct TypeRef {
 pub struct Row {
     pub id: String,
     pub name: Option<String>,
-    pub namespace: String,
     pub locked_by: Option<String>,
     pub lock_error: Option<String>,
     pub type_ref: TypeRef,
@@ -81,10 +80,14 @@ impl Row {
     }
 }
 
+/// A few ids; the built-in store is used by everything.
 fn joined(records: &[Reference]) -> String {
-    match records {
-        [] => "-".to_owned(),
-        records => records.iter().map(|record| record.id.as_str()).collect::<Vec<_>>().join(","),
+    const SHOWN: usize = 3;
+    let ids: Vec<&str> = records.iter().take(SHOWN).map(|record| record.id.as_str()).collect();
+    match records.len() {
+        0 => "-".to_owned(),
+        all if all > SHOWN => format!("{} and {} more", ids.join(","), all - SHOWN),
+        _ => ids.join(","),
     }
 }
 

@@ -204,7 +204,7 @@ fn deletion_goes_on_after_a_refusal_and_fails_at_the_end() {
     );
     assert_eq!(desk.ok(&["ti", "delete", "main-db"]), "TypeInstance \"main-db\" deleted\n");
     desk.fails(3, "was not found", &["ti", "get", db]);
-    desk.fails(5, "built-in", &["ti", "delete", "builtin"]);
+    desk.fails(5, "TypeInstance is used by other TypeInstances", &["ti", "delete", "builtin"]);
 }
 
 #[tokio::test]
