@@ -11,7 +11,9 @@ mod allocator;
 mod cli;
 mod client;
 mod config;
+mod document;
 mod serve;
+mod workflow;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use db::Db;
 
 use super::failure::{Exit, Failure};
 use super::key_flags::KeyFlags;
-use super::output::{self, Format};
+use super::output::{self, Format, FormatParser};
 use crate::config::{Environment, Settings, resolve};
 use crate::serve::cluster::Cluster;
 use crate::serve::data_dir::DataDir;
@@ -37,7 +37,7 @@ enum Command {
 #[derive(Args)]
 struct Verify {
     /// How to show it
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
     keys: KeyFlags,

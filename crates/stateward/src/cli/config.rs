@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::key_flags::KeyFlags;
-use super::output::{self, Format};
+use super::output::{self, Format, FormatParser};
 use crate::config::{Entry, Environment, Problem, resolve};
 
 /// Look at the configuration
@@ -27,7 +27,7 @@ enum Command {
 #[derive(Args)]
 struct Check {
     /// How to show it
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
     keys: KeyFlags,

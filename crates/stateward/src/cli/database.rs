@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::failure::{Exit, Failure};
 use super::key_flags::KeyFlags;
-use super::output::{self, Format};
+use super::output::{self, Format, FormatParser};
 use crate::config::{Environment, resolve};
 use crate::serve::database_config;
 
@@ -35,7 +35,7 @@ struct Backup {
     /// The file to make
     file: PathBuf,
     /// How to show what was made
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
     keys: KeyFlags,

@@ -21,6 +21,7 @@ Exit codes:
   7  verification failed
   8  locked by somebody else
   9  there are differences (only where asked for by --exit-code)
+ 10  done in part (only where asked for by --partial)
 130  interrupted";
 
 /// Why a process ends other than well.
@@ -35,6 +36,7 @@ pub enum Exit {
     Unverified = 7,
     Locked = 8,
     Different = 9,
+    Partial = 10,
     Interrupted = 130,
 }
 

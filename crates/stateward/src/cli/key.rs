@@ -8,7 +8,7 @@ use keys::key_file::{self, KeyFileError};
 use serde::Serialize;
 
 use super::failure::{Exit, Failure};
-use super::output::{self, Format};
+use super::output::{self, Format, FormatParser};
 
 /// Make, rotate and list key files, for keys.files
 #[derive(Args)]
@@ -40,7 +40,7 @@ struct Show {
     /// The key file
     file: PathBuf,
     /// How to show them
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     output: Format,
 }
 

@@ -14,6 +14,7 @@ mod database;
 mod docs;
 mod explore;
 pub mod failure;
+mod files;
 mod key;
 mod key_flags;
 mod logging;
@@ -23,8 +24,13 @@ pub mod output;
 mod rescue;
 mod serve;
 mod state;
+mod step;
+mod storage;
+mod ti;
 mod token;
+mod type_;
 mod version;
+mod workflow;
 
 use clap::{Parser, Subcommand};
 
@@ -44,6 +50,12 @@ enum Command {
     ConfigmapBackend(Box<configmap_backend::ConfigmapBackend>),
     Backend(Box<backend::Backend>),
     State(Box<state::State>),
+    #[command(visible_alias = "typeinstance", aliases = ["typeinstances", "TypeInstance"])]
+    Ti(Box<ti::Ti>),
+    Storage(Box<storage::Storage>),
+    Type(Box<type_::Type>),
+    Workflow(Box<workflow::Workflow>),
+    Step(Box<step::Step>),
     Explore(Box<explore::Explore>),
     Cluster(Box<cluster::Cluster>),
     Token(Box<token::Token>),
@@ -67,6 +79,11 @@ pub async fn run(cli: Cli, environment: &Environment) -> anyhow::Result<()> {
         Command::ConfigmapBackend(command) => Box::pin(command.run(environment)).await,
         Command::Backend(command) => Box::pin(command.run(environment)).await,
         Command::State(command) => command.run(environment).await,
+        Command::Ti(command) => command.run(environment).await,
+        Command::Storage(command) => command.run(environment).await,
+        Command::Type(command) => command.run(environment).await,
+        Command::Workflow(command) => command.run(environment).await,
+        Command::Step(command) => command.run(environment).await,
         Command::Explore(command) => command.run(environment).await,
         Command::Cluster(command) => command.run(environment).await,
         Command::Token(command) => command.run(environment).await,

@@ -5,6 +5,8 @@ use std::path::Path;
 
 /// A name, and the arguments that it stands for.
 const NAMES: &[(&str, &[&str])] = &[
+    ("argo-actions", &["step"]),
+    ("ti-value-fetcher", &["step", "resolve"]),
     ("tf-kubernetes-configmap-backend", &["configmap-backend"]),
     (
         "tf-kubernetes-configmap-backend-file-generator",
@@ -39,6 +41,8 @@ mod tests {
                 &["tf-kubernetes-configmap-backend-file-generator", "--output-file=a"],
                 &["stateward", "state", "backend-config", "--mode=0444", "--skip-cert-verification", "--output-file=a"],
             ),
+            (&["/argo-actions"], &["stateward", "step"]),
+            (&["ti-value-fetcher"], &["stateward", "step", "resolve"]),
             (&[], &["stateward"]),
         ];
         for (given, expected) in table {

@@ -5,18 +5,65 @@
 use std::fmt;
 use std::io::Write;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, TypedValueParser};
 use serde::Serialize;
 
 use super::failure::ReaderGone;
+use crate::document::Document;
+use crate::document::path::Template;
 
 /// How a command shows its data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]
     Table,
     Json,
     Yaml,
+    /// What a template picks out. A command line has one of them, which lives as long as the process.
+    JsonPath(&'static Template),
+}
+
+/// Reads the value of `--output`.
+#[derive(Clone, Copy, Debug)]
+pub struct FormatParser;
+
+impl TypedValueParser for FormatParser {
+    type Value = Format;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<Format, clap::Error> {
+        let read = |text: &str| match text {
+            "table" => Ok(Format::Table),
+            "json" => Ok(Format::Json),
+            "yaml" => Ok(Format::Yaml),
+            _ => match text.strip_prefix("jsonpath=") {
+                Some(template) => {
+                    Template::parse(template).map(|template| Format::JsonPath(Box::leak(Box::new(template))))
+                }
+                None => Err("a format is table, json, yaml or jsonpath=TEMPLATE".to_owned()),
+            },
+        };
+        clap::builder::StringValueParser::new().try_map(move |text| read(&text)).parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(["table", "json", "yaml", "jsonpath=TEMPLATE"].into_iter().map(PossibleValue::new)))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Format::Table => "table",
+            Format::Json => "json",
+            Format::Yaml => "yaml",
+            Format::JsonPath(_) => "jsonpath",
+        })
+    }
 }
 
 /// Shows data: as the given text for people, or whole for programs.
@@ -25,14 +72,21 @@ pub fn show<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> Stri
         Format::Table => print(&table()),
         Format::Json => print(&serde_json::to_string_pretty(data)?),
         Format::Yaml => print(&serde_saphyr::to_string(data)?),
+        Format::JsonPath(template) => {
+            let document: Document = serde_json::from_str(&serde_json::to_string(data)?)?;
+            print(&template.render(&document))
+        }
     }
 }
 
-/// Shows data with values that stay as they were written; in YAML numbers beyond those of JSON libraries do not.
+/// Shows data with values that stay as they were written.
 pub fn show_exactly<T: Serialize>(format: Format, data: &T, table: impl FnOnce() -> String) -> anyhow::Result<()> {
     match format {
-        Format::Table | Format::Json => show(format, data, table),
-        Format::Yaml => show(format, &serde_json::to_value(data)?, table),
+        Format::Table | Format::Json | Format::JsonPath(_) => show(format, data, table),
+        Format::Yaml => {
+            let document: Document = serde_json::from_str(&serde_json::to_string(data)?)?;
+            print(&document.to_yaml())
+        }
     }
 }
 

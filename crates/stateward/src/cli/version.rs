@@ -3,13 +3,13 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::output::{self, Format};
+use super::output::{self, Format, FormatParser};
 
 /// Show the version of this program
 #[derive(Args)]
 pub struct Version {
     /// How to show it
-    #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     output: Format,
 }
 

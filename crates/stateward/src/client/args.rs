@@ -8,7 +8,7 @@ use clap::Args;
 use reqwest::Url;
 
 use crate::cli::failure::Failure;
-use crate::cli::output::Format;
+use crate::cli::output::{Format, FormatParser};
 use crate::config::{Environment, Secret, units};
 
 /// Where the server of this machine listens unless told otherwise.
@@ -40,17 +40,25 @@ pub struct ClientArgs {
     #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     pub timeout: Duration,
     /// How to show the answer
-    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(short, long, global = true, value_parser = FormatParser, default_value_t, value_name = "FORMAT")]
     pub output: Format,
+    /// The address where neither the flag nor the variable is given, and what gave it.
+    #[arg(skip)]
+    otherwise: Option<(&'static str, String)>,
 }
 
 impl ClientArgs {
+    /// The same, with an address that counts where no other is given.
+    pub fn or_server(self, otherwise: Option<(&'static str, String)>) -> ClientArgs {
+        ClientArgs { otherwise, ..self }
+    }
+
     /// The address of the server.
     pub fn server(&self, environment: &Environment) -> Result<Url, Failure> {
         let (name, text) = match (&self.server, environment.non_empty("STATEWARD_SERVER")) {
             (Some(text), _) => ("--server", text.as_str()),
             (None, Some(text)) => ("STATEWARD_SERVER", text),
-            (None, None) => ("", DEFAULT_SERVER),
+            (None, None) => self.otherwise.as_ref().map_or(("", DEFAULT_SERVER), |(name, text)| (*name, text.as_str())),
         };
         // The address itself is not repeated in the first two: it may hold a password.
         let example = "write an address such as https://stateward.example.com:8642";

@@ -6,6 +6,7 @@
 
 mod args;
 mod exec;
+pub mod hub;
 mod identity;
 mod kubeconfig;
 mod refusal;
@@ -16,7 +17,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, ClientBuilder, RequestBuilder, Response, Url};
@@ -60,7 +61,18 @@ impl Client {
     pub async fn new(args: &ClientArgs, environment: &Environment) -> Result<Client, Failure> {
         let server = args.server(environment)?;
         let identity = Identity::find(args, environment, &server).await?;
-        let http = build(connection(args, &server, &identity)?.timeout(args.timeout))?;
+        Client::with(args, server, &identity)
+    }
+
+    /// The same for a command that may run in a Pod.
+    pub async fn in_pod(args: &ClientArgs, environment: &Environment) -> Result<Client, Failure> {
+        let server = args.server(environment)?;
+        let identity = Identity::find_or_service_account(args, environment, &server).await?;
+        Client::with(args, server, &identity)
+    }
+
+    fn with(args: &ClientArgs, server: Url, identity: &Identity) -> Result<Client, Failure> {
+        let http = build(connection(args, &server, identity)?.timeout(args.timeout))?;
         let credential = if identity.is_none() { Credential::None } else { Credential::Sent };
         Ok(Client { http, server, authorization: identity.authorization()?, credential, timeout: args.timeout })
     }
@@ -135,12 +147,33 @@ impl Client {
         serde_json::from_slice(&body).map_err(|_| self.not_understood())
     }
 
+    /// Sends a JSON text and gives the body of the answer as it is. What an answer that is no success means is `understood`
+    /// where it can be.
+    pub async fn post_text(
+        &self,
+        path: &[&str],
+        text: String,
+        understood: fn(&[u8]) -> Option<Failure>,
+    ) -> Result<Vec<u8>, Failure> {
+        let request = self.request(Method::POST, path, &[])?.header(CONTENT_TYPE, "application/json").body(text);
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        if status.is_redirection() {
+            return Err(self.refused(response).await);
+        }
+        let body = self.body(response).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(understood(&body).unwrap_or_else(|| refusal::failure(status, &body, self.credential)))
+    }
+
     /// Reads an answer into a type; one that does not fit is the server's fault.
     pub fn read<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
         T::deserialize(answer).map_err(|_| self.not_understood())
     }
 
-    fn not_understood(&self) -> Failure {
+    pub fn not_understood(&self) -> Failure {
         let message = format!("the answer of {} is not one that this version understands", self.server);
         Failure::new(Exit::Failed, message, "compare `stateward version` with the version of the server")
     }

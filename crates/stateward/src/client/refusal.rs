@@ -62,7 +62,7 @@ fn general_hint(status: StatusCode, credential: Credential) -> &'static str {
         Exit::Conflict => "somebody else was first: look at the present state, then try again",
         Exit::Unavailable => "try again later; `/readyz?verbose` of the server says what is not ready",
         Exit::Locked => "wait for its holder; `stateward state unlock --force` breaks the lock, with permission",
-        Exit::Failed | Exit::Usage | Exit::Unverified | Exit::Different | Exit::Interrupted => {
+        Exit::Failed | Exit::Usage | Exit::Unverified | Exit::Different | Exit::Partial | Exit::Interrupted => {
             "the log of the server says more"
         }
     }

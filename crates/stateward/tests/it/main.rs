@@ -20,6 +20,7 @@ mod exchange;
 mod explorer;
 mod history;
 mod hub;
+mod hub_cli;
 mod key;
 mod limits;
 mod linearizable;

@@ -1,0 +1,44 @@
+//! `stateward storage retire`
+
+use clap::Args;
+use serde::Deserialize;
+
+use crate::cli::output::{self, Format};
+use crate::client::hub::Hub;
+
+/// End a storage backend and its record
+///
+/// With --move-to its records go to another backend first. With --orphan they end, whether the backend answers or not, and what it
+/// keeps of them is left there: the command lists it.
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("end").required(true))]
+pub struct Retire {
+    /// The id or name of the backend
+    #[arg(value_name = "ID|NAME")]
+    backend: String,
+    /// The backend that keeps its records from then on
+    #[arg(long, value_name = "ID|NAME", group = "end")]
+    move_to: Option<String>,
+    /// End its records, and leave their values where they are
+    #[arg(long, group = "end")]
+    orphan: bool,
+}
+
+#[derive(Deserialize)]
+struct Retired {
+    moved: Vec<String>,
+    left: Vec<String>,
+}
+
+impl Retire {
+    pub async fn run(self, hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
+        let answer = hub.retire(&hub.id(&self.backend).await?, self.move_to.as_deref()).await?;
+        let Retired { moved, left } = hub.read(answer.clone())?;
+        output::show_exactly(format, &answer, || {
+            let row = |what: &str, id: String| vec![id, what.to_owned()];
+            let moved = moved.into_iter().map(|id| row("moved", id));
+            let rows: Vec<Vec<String>> = moved.chain(left.into_iter().map(|id| row("left outside", id))).collect();
+            output::table(&["TYPE INSTANCE ID", "BECAME"], &rows)
+        })
+    }
+}

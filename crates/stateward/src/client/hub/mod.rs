@@ -1,0 +1,305 @@
+//! The hub of a server, through its GraphQL API.
+//!
+//! The door is [`Hub`]. [`documents`] has every document that is sent; variables and answers are [`Document`]s, so that no
+//! number of a value is read as one on the way.
+
+mod documents;
+mod model;
+mod refusal;
+
+pub use model::{Backend, Row, TypeRef};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::Client;
+use crate::cli::failure::{Exit, Failure};
+use crate::document::Document;
+
+/// The path under which the server answers.
+pub const PATH: &str = "graphql";
+
+/// How many records of a table one answer holds, and how many with their values.
+const ROWS: u32 = 500;
+const RECORDS: u32 = 100;
+
+/// A server's hub.
+#[derive(Clone, Copy, Debug)]
+pub struct Hub<'a> {
+    client: &'a Client,
+}
+
+/// Which version of a record is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Revision {
+    #[default]
+    Latest,
+    Previous,
+    Number(u32),
+}
+
+/// What becomes of a value whose backend does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBackendFailure {
+    Fail,
+    Orphan,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Created {
+    pub id: String,
+    pub alias: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    items: Vec<Document>,
+    end_cursor: Option<String>,
+    has_next_page: bool,
+}
+
+impl<'a> Hub<'a> {
+    pub fn new(client: &'a Client) -> Hub<'a> {
+        Hub { client }
+    }
+
+    /// The rows of a table, of all pages.
+    pub async fn rows(&self, filter: &Document) -> Result<Vec<Row>, Failure> {
+        let items = self.pages(documents::ROW, filter, ROWS).await?;
+        items.into_iter().map(|item| self.read(item)).collect()
+    }
+
+    pub async fn row(&self, id: &str) -> Result<Row, Failure> {
+        self.read(self.one(documents::ROW, id).await?)
+    }
+
+    /// Records with a version of each, of all pages.
+    pub async fn records(&self, filter: &Document, revision: Revision) -> Result<Vec<Document>, Failure> {
+        self.pages(&revision.select(documents::WHOLE), filter, RECORDS).await
+    }
+
+    /// A record, by id or name, with a version.
+    pub async fn record(&self, id: &str, revision: Revision) -> Result<Document, Failure> {
+        let record = self.one(&revision.select(documents::WHOLE), id).await?;
+        if record.at(&[revision.field()]).is_none() {
+            let message = format!("TypeInstance \"{id}\" has no version {revision}");
+            return Err(Failure::new(Exit::NotFound, message, "`stateward ti get` shows its newest one"));
+        }
+        Ok(record)
+    }
+
+    /// The id of a record, and of the backend that keeps its values.
+    pub async fn backend_of(&self, id: &str) -> Result<(String, String), Failure> {
+        let found = self.ask(documents::BACKEND_OF, [("id", id.into())], "typeInstance").await?;
+        let record = there(found, id)?;
+        let text = |keys: &[&str]| record.at(keys).and_then(Document::as_str).map(str::to_owned);
+        text(&["id"]).zip(text(&["backend", "id"])).ok_or_else(|| self.client.not_understood())
+    }
+
+    /// The ids of records that are called by id or name. One that is not found stays as it is: the hub's own words are better.
+    pub async fn ids(&self, names: &[String]) -> Result<Vec<String>, Failure> {
+        let mut ids = Vec::with_capacity(names.len());
+        for name in names {
+            ids.push(self.id(name).await?);
+        }
+        Ok(ids)
+    }
+
+    pub async fn id(&self, name: &str) -> Result<String, Failure> {
+        if uuid::Uuid::parse_str(name).is_ok() {
+            return Ok(name.to_owned());
+        }
+        let found = self.ask(documents::BACKEND_OF, [("id", name.into())], "typeInstance").await?;
+        Ok(found.at(&["id"]).and_then(Document::as_str).unwrap_or(name).to_owned())
+    }
+
+    pub async fn create(&self, input: Document) -> Result<Vec<Created>, Failure> {
+        let created = self.ask(documents::CREATE, [("in", input)], "createTypeInstances").await?;
+        self.read(created)
+    }
+
+    /// The records that have new versions.
+    pub async fn update(&self, changes: Vec<Document>) -> Result<Document, Failure> {
+        self.ask(documents::UPDATE, [("in", Document::List(changes))], "updateTypeInstances").await
+    }
+
+    pub async fn delete(&self, id: &str, owner: Option<&str>, failure: OnBackendFailure) -> Result<(), Failure> {
+        let failure = match failure {
+            OnBackendFailure::Fail => "FAIL",
+            OnBackendFailure::Orphan => "ORPHAN",
+        };
+        let variables = [("id", id.into()), ("owner", owner.into()), ("failure", failure.into())];
+        self.ask(documents::DELETE, variables, "deleteTypeInstance").await.map(|_id| ())
+    }
+
+    pub async fn lock(&self, ids: &[String], owner: &str, expires_in: Option<&str>) -> Result<Document, Failure> {
+        let input = Document::map([("ids", list(ids)), ("ownerID", owner.into()), ("expiresIn", expires_in.into())]);
+        self.ask(documents::LOCK, [("in", input)], "lockTypeInstances").await
+    }
+
+    pub async fn unlock(&self, ids: &[String], owner: &str) -> Result<Document, Failure> {
+        let input = Document::map([("ids", list(ids)), ("ownerID", owner.into())]);
+        self.ask(documents::UNLOCK, [("in", input)], "unlockTypeInstances").await
+    }
+
+    pub async fn force_unlock(&self, ids: &[String]) -> Result<Document, Failure> {
+        self.ask(documents::FORCE_UNLOCK, [("ids", list(ids))], "forceUnlockTypeInstances").await
+    }
+
+    pub async fn move_to(&self, ids: &[String], backend: &str, owner: Option<&str>) -> Result<Document, Failure> {
+        let variables = [("ids", list(ids)), ("to", backend.into()), ("owner", owner.into())];
+        self.ask(documents::MOVE, variables, "moveTypeInstances").await
+    }
+
+    pub async fn journal(&self) -> Result<Document, Failure> {
+        self.ask(documents::JOURNAL, [], "journal").await
+    }
+
+    pub async fn retry_journal(&self, id: &str) -> Result<(), Failure> {
+        self.ask(documents::RETRY_JOURNAL, [("id", id.into())], "retryJournalEntry").await.map(|_id| ())
+    }
+
+    pub async fn abandon_journal(&self, id: &str) -> Result<(), Failure> {
+        self.ask(documents::ABANDON_JOURNAL, [("id", id.into())], "abandonJournalEntry").await.map(|_id| ())
+    }
+
+    /// The storage backends with their health.
+    pub async fn backends(&self) -> Result<Document, Failure> {
+        self.ask(documents::BACKENDS, [], "storageBackends").await
+    }
+
+    pub async fn backend(&self, id: &str) -> Result<Document, Failure> {
+        let found = self.ask(documents::BACKEND, [("id", id.into())], "storageBackend").await?;
+        let missing = || Failure::new(Exit::NotFound, format!("storage backend \"{id}\" was not found"), SHOW_BACKENDS);
+        if found.is_null() { Err(missing()) } else { Ok(found) }
+    }
+
+    /// The storage backends as rules need them, without asking any how it is.
+    pub async fn known_backends(&self) -> Result<Vec<Backend>, Failure> {
+        let found = self.ask(documents::KNOWN_BACKENDS, [], "storageBackends").await?;
+        self.read(found)
+    }
+
+    pub async fn retire(&self, id: &str, move_to: Option<&str>) -> Result<Document, Failure> {
+        let orphan = Document::Bool(move_to.is_none());
+        let variables = [("id", id.into()), ("to", move_to.into()), ("orphan", orphan)];
+        self.ask(documents::RETIRE, variables, "retireStorageBackend").await
+    }
+
+    pub async fn pre_create_value(&self, backend: &str, context: Document) -> Result<Document, Failure> {
+        let variables = [("backend", backend.into()), ("context", context)];
+        self.ask(documents::PRE_CREATE_VALUE, variables, "preCreateValue").await
+    }
+
+    pub async fn apply_types(&self, manifests: Vec<String>) -> Result<Document, Failure> {
+        let manifests = manifests.into_iter().map(Document::Text).collect();
+        self.ask(documents::APPLY_TYPES, [("manifests", Document::List(manifests))], "applyTypes").await
+    }
+
+    pub async fn types(&self, pattern: Option<&str>) -> Result<Document, Failure> {
+        let filter = Document::map([("pathPattern", pattern.into())]);
+        self.ask(documents::TYPES, [("filter", filter)], "types").await
+    }
+
+    /// Reads a part of an answer into a type; one that does not fit is the server's fault.
+    pub fn read<T: DeserializeOwned>(&self, answer: Document) -> Result<T, Failure> {
+        serde_json::from_str(&answer.to_json()).map_err(|_| self.client.not_understood())
+    }
+
+    async fn one(&self, fields: &str, id: &str) -> Result<Document, Failure> {
+        let document = format!("{}{fields}", documents::RECORD);
+        there(self.ask(&document, [("id", id.into())], "typeInstance").await?, id)
+    }
+
+    async fn pages(&self, fields: &str, filter: &Document, first: u32) -> Result<Vec<Document>, Failure> {
+        let document = format!("{}{fields}", documents::PAGE);
+        let (mut items, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let variables = [("filter", filter.clone()), ("first", first.into()), ("after", after.as_deref().into())];
+            let page: Page = self.read(self.ask(&document, variables, "typeInstancesPage").await?)?;
+            // A server that promises more and gives nothing must not keep us here.
+            let more = page.has_next_page && !page.items.is_empty();
+            items.extend(page.items);
+            match page.end_cursor.filter(|_| more) {
+                Some(cursor) => after = Some(cursor),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    /// Sends a document, and gives what the answer has in one field.
+    async fn ask<const N: usize>(
+        &self,
+        document: &str,
+        variables: [(&str, Document); N],
+        field: &str,
+    ) -> Result<Document, Failure> {
+        let body = Document::map([("query", document.into()), ("variables", Document::map(variables))]).to_json();
+        let answer = self.client.post_text(&[PATH], body, refusal::failure).await?;
+        if let Some(failure) = refusal::failure(&answer) {
+            return Err(failure);
+        }
+        let mut answer: Document = serde_json::from_slice(&answer).map_err(|_| self.client.not_understood())?;
+        let data = answer.take("data").and_then(|mut data| data.take(field));
+        data.ok_or_else(|| self.client.not_understood())
+    }
+}
+
+const SHOW_BACKENDS: &str = "`stateward storage list` shows which there are";
+
+fn there(found: Document, id: &str) -> Result<Document, Failure> {
+    if found.is_null() {
+        let message = format!("TypeInstance \"{}\" was not found", crate::cli::output::plain(id));
+        return Err(Failure::new(Exit::NotFound, message, "`stateward ti get` shows which there are"));
+    }
+    Ok(found)
+}
+
+fn list(ids: &[String]) -> Document {
+    ids.iter().map(String::as_str).collect()
+}
+
+impl Revision {
+    /// The field of a record that has this version.
+    pub fn field(self) -> &'static str {
+        match self {
+            Revision::Latest => "latestResourceVersion",
+            Revision::Previous => "previousResourceVersion",
+            Revision::Number(_) => "resourceVersion",
+        }
+    }
+
+    fn select(self, fields: &str) -> String {
+        let argument = match self {
+            Revision::Number(number) => format!("(resourceVersion: {number})"),
+            Revision::Latest | Revision::Previous => String::new(),
+        };
+        fields.replace("VERSION", &format!("{}{argument}", self.field()))
+    }
+}
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Revision::Latest => formatter.write_str("@latest"),
+            Revision::Previous => formatter.write_str("@previous"),
+            Revision::Number(number) => write!(formatter, "{number}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Revision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Revision, String> {
+        match text {
+            "@latest" => Ok(Revision::Latest),
+            "@previous" => Ok(Revision::Previous),
+            number => match number.parse::<u32>() {
+                Ok(number) if (1..=i32::MAX.cast_unsigned()).contains(&number) => Ok(Revision::Number(number)),
+                _ => Err("a version is @latest, @previous or a number from 1".to_owned()),
+            },
+        }
+    }
+}
