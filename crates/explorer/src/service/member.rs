@@ -189,8 +189,9 @@ impl Member {
 
     /// Why nothing of it is shown to anybody now, if that is so.
     pub(crate) fn withheld(&self, shared: &Shared, now: Timestamp) -> Option<String> {
-        if let Err(fault) = &self.connection {
-            return Some(fault.clone());
+        if self.connection.is_err() {
+            // The fault names files and Secrets of the server: it is for those who manage clusters.
+            return Some("its credentials cannot be used".to_owned());
         }
         let state = self.state();
         if state.uid.is_none() {

@@ -11,6 +11,7 @@ mod config;
 mod configmap_backend;
 mod database;
 mod docs;
+mod each;
 mod explore;
 pub mod failure;
 mod key;
