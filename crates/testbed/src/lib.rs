@@ -48,6 +48,7 @@ mod maps;
 mod peers;
 mod postgres;
 mod scale;
+mod serving;
 mod toxiproxy;
 mod vault;
 mod webhook;

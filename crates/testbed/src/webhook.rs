@@ -4,9 +4,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -16,15 +14,16 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
 
-/// A running webhook on 127.0.0.1, with a thread of its own. It ends when dropped.
+use crate::serving::Serving;
+
+/// A running webhook on 127.0.0.1. It ends when dropped.
 #[derive(Debug)]
 pub struct Webhook {
     url: String,
     judge: Arc<Judge>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Serving,
 }
 
 /// What a webhook says to a question.
@@ -46,14 +45,10 @@ struct Judge(Mutex<Arc<Decide>>);
 
 impl Webhook {
     pub fn start(decide: impl Fn(&Value) -> Opinion + Send + Sync + 'static) -> Webhook {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listen for the webhook");
-        listener.set_nonblocking(true).expect("listen without blocking");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
         let judge = Arc::new(Judge(Mutex::new(Arc::new(decide))));
-        let (stop, stopped) = oneshot::channel();
-        let serving = Arc::clone(&judge);
-        let thread = std::thread::spawn(move || serve(listener, &serving, stopped));
-        Webhook { url, judge, stop: Some(stop), thread: Some(thread) }
+        let sitting = Arc::clone(&judge);
+        let serving = Serving::start(move |stream| serve(Arc::clone(&sitting), stream));
+        Webhook { url: format!("http://{}", serving.address), judge, _serving: serving }
     }
 
     pub fn url(&self) -> &str {
@@ -66,41 +61,13 @@ impl Webhook {
     }
 }
 
-impl Drop for Webhook {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn serve(listener: TcpListener, judge: &Arc<Judge>, stopped: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("start a runtime");
-    runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener).expect("listen for the webhook");
-        let accept = async {
-            loop {
-                let Ok((stream, _peer)) = listener.accept().await else { continue };
-                let judge = Arc::clone(judge);
-                tokio::spawn(async move {
-                    let service = service_fn(|request| {
-                        let judge = Arc::clone(&judge);
-                        async move { Ok::<_, Infallible>(judge.answer(request).await) }
-                    });
-                    // An error here is an API server that left.
-                    let _ =
-                        auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
-                });
-            }
-        };
-        tokio::select! {
-            _ = stopped => {}
-            () = accept => {}
-        }
+async fn serve(judge: Arc<Judge>, stream: TcpStream) {
+    let service = service_fn(|request| {
+        let judge = Arc::clone(&judge);
+        async move { Ok::<_, Infallible>(judge.answer(request).await) }
     });
+    // An error here is an API server that left.
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }
 
 impl Judge {

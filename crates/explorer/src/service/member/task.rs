@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use watch::{AfterLoss, Guard, Health, Source, Why};
 
-use super::{Member, Stream, find_uid};
+use super::{Member, Stream, find_uid, uid};
 use crate::index::Kept;
 use crate::kinds::{self, KindSpec};
 use crate::service::collect::Collected;
@@ -163,17 +163,17 @@ impl Task<'_> {
     fn guard_against_others(&mut self, uid: &str) {
         self.replaced = Arc::default();
         let (client, deadline) = (self.client.clone(), self.shared.settings.deadline);
-        let (uid, replaced) = (uid.to_owned(), Arc::clone(&self.replaced));
+        let (expected, replaced) = (uid.to_owned(), Arc::clone(&self.replaced));
         self.guard = Guard::by(move || {
-            let (client, uid, replaced) = (client.clone(), uid.clone(), Arc::clone(&replaced));
+            let (client, expected, replaced) = (client.clone(), expected.clone(), Arc::clone(&replaced));
             let asked = async move {
-                match find_uid(&client, deadline).await {
-                    Ok(found) if found == uid => Ok(()),
+                match uid::ask(&client, deadline).await {
+                    Ok(found) if found == expected => Ok(()),
                     Ok(_) => {
                         replaced.notify_one();
                         Err(Why::Replaced)
                     }
-                    Err(_) => Err(Why::Unreachable),
+                    Err(unknown) => Err(unknown.why()),
                 }
             };
             asked.boxed()

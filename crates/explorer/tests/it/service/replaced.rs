@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use explorer::Explorer;
+use explorer::service::{Authorizer, Local};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 use testbed::{Cluster, Scope, eventually, rule, subject};
 
-use super::world::{HOME, LIMIT, Place, finds, found, jane, master, report, synced};
+use super::world::{HOME, LIMIT, Place, finds, found, jane, local, master, reader, report, synced};
 
 const SHARED: &str = "team";
 
@@ -25,9 +28,21 @@ async fn furnish(cluster: &Cluster, map: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_replaced_at_its_address_is_another_one_and_nothing_is_mixed() {
+    replace(Authorizer::Rbac).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_does_the_authorizer_of_another_cluster_decide_about_its_rows() {
+    replace(Authorizer::Review).await;
+}
+
+async fn replace(authorizer: Authorizer) {
     let cluster = Cluster::own().await;
     furnish(&cluster, "of-the-first").await;
-    let explorer = Place::new().open(&cluster, &["v1/ConfigMap", "v1/Namespace"]).await;
+    let mut options = Place::new().options(&["v1/ConfigMap", "v1/Namespace"]).await;
+    options.local = Some(Local { authorizer, ..local(&reader(&cluster)) });
+    options.settings.review_ttl = Duration::from_millis(1);
+    let explorer = Explorer::open(options).await.unwrap();
     synced(&explorer, HOME, 2).await;
     let uid = report(&explorer, HOME).unwrap().uid.unwrap();
     let text = "kind:ConfigMap name:of-the-*";
@@ -49,7 +64,7 @@ async fn a_cluster_replaced_at_its_address_is_another_one_and_nothing_is_mixed()
                 if all.len() > 1 {
                     mixed.push(all);
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
             }
             (hers, mixed)
         }
