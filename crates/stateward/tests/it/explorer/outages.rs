@@ -67,9 +67,9 @@ impl Way {
 
 /// A server beside the shared cluster, on a data directory that outlives it.
 fn start(start: Start, kubeconfig: &Kubeconfig) -> &'static Server {
-    // Longer than a half-open connection takes to be noticed.
+    // Longer than it takes all streams to notice: those of rows may be the last, after the time of a watch.
     let start = start.cluster(kubeconfig).tls().flag("--explorer-kinds", KINDS);
-    Box::leak(Box::new(start.flag("--explorer-rbac-max-age", "20s").serve()))
+    Box::leak(Box::new(start.flag("--explorer-rbac-max-age", "30s").serve()))
 }
 
 fn of_cluster<'a>(list: &'a Value, cluster: &str) -> Option<&'a Value> {
@@ -168,7 +168,7 @@ async fn outage(how: Break) {
 
     // A restart while nothing can be asked: the server is ready, has what it had, and shows nothing of it.
     way.cut_off(how).await;
-    kill(server.process.pid());
+    kill(server.process.pid()).await;
     let data = server.data.clone();
     let server = start(Start::on(data), &kubeconfig);
     assert_eq!(answer(server.request("GET", "/readyz")).await.0, 200, "one cluster that is away stops nobody");
@@ -201,7 +201,13 @@ async fn nothing_is_deleted(admin: &Person) {
 }
 
 /// Ends a process that nobody drops, at once.
-fn kill(pid: u32) {
+async fn kill(pid: u32) {
     let ended = std::process::Command::new("kill").args(["-9", &pid.to_string()]).status();
     assert!(ended.is_ok_and(|status| status.success()));
+    // It is gone, or nothing is left of it but its name, when it has let go of its data.
+    eventually(PATIENCE, || async {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.is_empty() || status.contains("State:\tZ")
+    })
+    .await;
 }
