@@ -122,7 +122,7 @@ async fn outage(how: Break) {
     .await;
 
     way.cut_off(how).await;
-    delete_map(there, &namespace, "goes").await;
+    // A watch that has begun is not ended by a permission that is taken away: nothing is deleted before it is noticed.
     let stale = eventually(PATIENCE, || async {
         let found = erin.find(&query).await;
         let marked = found["objects"].as_array().unwrap().iter().all(|row| row["staleSince"].is_string());
@@ -138,7 +138,9 @@ async fn outage(how: Break) {
     assert!(jiff::Timestamp::now().duration_since(since).as_secs() < 60, "{stale}");
     let page = erin.text(&format!("/explore?q=ns:{namespace}%20kind:ConfigMap")).await;
     assert!(page.contains("stale for"), "{page}");
+    delete_map(there, &namespace, "goes").await;
     there.remove_binding(&revoked).await;
+    assert_eq!(erin.names(&query).await, ["goes", "stays"], "what goes now is not known to be gone");
 
     withheld(&erin, &query).await;
     let page = erin.text(&format!("/explore?q=ns:{namespace}%20kind:ConfigMap")).await;
