@@ -69,7 +69,7 @@ impl Way {
 fn start(start: Start, kubeconfig: &Kubeconfig) -> &'static Server {
     // Longer than it takes all streams to notice: those of rows may be the last, after the time of a watch.
     let start = start.cluster(kubeconfig).tls().flag("--explorer-kinds", KINDS);
-    Box::leak(Box::new(start.flag("--explorer-rbac-max-age", "30s").serve()))
+    Box::leak(Box::new(start.flag("--explorer-rbac-max-age", "40s").serve()))
 }
 
 fn of_cluster<'a>(list: &'a Value, cluster: &str) -> Option<&'a Value> {
