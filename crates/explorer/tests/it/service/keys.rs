@@ -27,7 +27,7 @@ async fn credentials_whose_key_is_out_of_reach_are_tried_again_and_no_other_key_
     let explorer = open().await;
     let told = report(&explorer, "leaf").unwrap();
     assert!(told.fault.as_ref().is_some_and(|fault| fault.contains("clusters.key is missing")), "{told:?}");
-    let jane = somebody(Source::TokenReview, "jane", &[]);
+    let jane = somebody(Source::TokenReview, &format!("jane-{}", maps.namespace), &[]);
     let withheld = explorer.visibility(&jane).await.withheld();
     assert!(withheld.len() == 1 && !withheld[0].reason.contains("clusters.key"), "{withheld:?}: a path of the server");
     assert_eq!(explorer.read(Index::inventory).values().sum::<u64>(), kept, "rows stay");
@@ -43,7 +43,8 @@ async fn credentials_whose_key_is_out_of_reach_are_tried_again_and_no_other_key_
     })
     .await;
     synced(&explorer, "leaf", 1).await;
-    assert!(found(&explorer, &jane, "").await.is_empty(), "she is somebody there, and may see nothing");
+    let hers = found(&explorer, &jane, &format!("ns:{}", maps.namespace)).await;
+    assert!(hers.is_empty(), "{hers:?}: she is somebody there, and may see nothing");
     maps.create("later").await;
     eventually(LIMIT, || async { explorer.read(Index::inventory).values().sum::<u64>() > kept }).await;
     explorer.close().await;
