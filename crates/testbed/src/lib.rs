@@ -44,23 +44,28 @@ pub mod states;
 mod cluster;
 mod disk;
 mod eventually;
+mod maps;
 mod peers;
 mod postgres;
 mod scale;
+mod serving;
 mod toxiproxy;
 mod vault;
+mod webhook;
 mod weed;
 
 pub use cluster::{
-    ADMIN, AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Grant, Kubeconfig, STATIC_TOKEN_GROUP, Scope,
-    StaticTokenUser, UserCertificate, role, rule, subject, wait_for, wait_until_gone,
+    ADMIN, AUDIENCE, AuditEvent, Cluster, Delegator, FRONT_PROXY_NAME, Failure, Grant, Kubeconfig, STATIC_TOKEN_GROUP,
+    Scope, StaticTokenUser, UserCertificate, role, rule, subject, wait_for, wait_until_gone,
 };
 pub use disk::SmallDisk;
 pub use eventually::{Outcome, eventually};
+pub use maps::Maps;
 pub use peers::{peer, peers_root};
 pub use postgres::Postgres;
 pub use process::Process;
 pub use scale::{Scale, scale, seed};
 pub use toxiproxy::{Direction, Proxy, Toxiproxy};
 pub use vault::{AppRole, Vault};
+pub use webhook::{Opinion, Webhook};
 pub use weed::Weed;

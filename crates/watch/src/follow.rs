@@ -56,6 +56,7 @@ pub async fn follow(keys: &Keys, source: Source, settings: Settings) -> Result<F
         crate::actor::Parts {
             api: api.clone(),
             filter: source.filter,
+            guard: source.guard,
             keys: keys.clone(),
             lease,
             queue: Arc::clone(&queue),
@@ -188,24 +189,32 @@ impl fmt::Debug for Handle {
 #[derive(Debug)]
 pub struct Delivery {
     event: Event,
-    /// Of a deletion that is waited for.
-    deletion: Option<(Uid, u64)>,
+    awaited: Awaited,
     commands: mpsc::UnboundedSender<Command>,
     settled: bool,
 }
 
+/// What the task waits to hear of.
+#[derive(Clone, Debug)]
+pub(crate) enum Awaited {
+    Nothing,
+    Deletion(Uid, u64),
+    /// The end of a list.
+    List(u64),
+}
+
 impl Delivery {
     fn new(event: Out, commands: &mpsc::UnboundedSender<Command>) -> Delivery {
-        let (event, deletion) = match event {
-            Out::Applied(object) => (Event::Applied(object), None),
+        let (event, awaited) = match event {
+            Out::Applied(object) => (Event::Applied(object), Awaited::Nothing),
             Out::Deleted(deleted, sequence) => {
-                let deletion = deleted.uid.clone().map(|uid| (uid, sequence));
-                (Event::Deleted(deleted), deletion)
+                let awaited = deleted.uid.clone().map_or(Awaited::Nothing, |uid| Awaited::Deletion(uid, sequence));
+                (Event::Deleted(deleted), awaited)
             }
-            Out::Absent => (Event::Absent, None),
-            Out::Synced => (Event::Synced, None),
+            Out::Absent => (Event::Absent, Awaited::Nothing),
+            Out::Synced(sequence) => (Event::Synced, Awaited::List(sequence)),
         };
-        Delivery { event, deletion, commands: commands.clone(), settled: false }
+        Delivery { event, awaited, commands: commands.clone(), settled: false }
     }
 
     pub fn event(&self) -> &Event {
@@ -217,30 +226,31 @@ impl Delivery {
         if let Event::Applied(object) = &self.event { Some(object) } else { None }
     }
 
-    /// The consumer has dealt with it, durably: of a deletion, the key goes. Nothing is waited for; if the process dies
-    /// first, the deletion comes once more.
+    /// The consumer has dealt with it, durably: of a deletion, the key goes; after the end of a list, the stream is synced.
+    /// Nothing is waited for; if the process dies first, the deletion comes once more.
     pub fn acknowledge(mut self) {
         self.settled = true;
-        if let Some((uid, sequence)) = self.deletion.take() {
+        let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
+        if !matches!(awaited, Awaited::Nothing) {
             // When the stream has ended, the key stays and the deletion comes again.
-            let _ = self.commands.send(Command::Acknowledged { uid, sequence });
+            let _ = self.commands.send(Command::Acknowledged(awaited));
         }
     }
 }
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        let told = matches!(self.event, Event::Applied(_) | Event::Deleted(_));
-        if told && !self.settled {
-            let _ = self.commands.send(Command::Dropped { deletion: self.deletion.take() });
+        if !self.settled && !matches!(self.event, Event::Absent) {
+            let awaited = std::mem::replace(&mut self.awaited, Awaited::Nothing);
+            let _ = self.commands.send(Command::Dropped(awaited));
         }
     }
 }
 
 /// What the consumer's end asks of the task.
 pub(crate) enum Command {
-    Acknowledged { uid: Uid, sequence: u64 },
-    Dropped { deletion: Option<(Uid, u64)> },
+    Acknowledged(Awaited),
+    Dropped(Awaited),
     Fetched { key: Key, found: Found, reply: oneshot::Sender<Result<Fetched, Error>> },
 }
 

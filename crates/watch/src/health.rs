@@ -9,7 +9,7 @@ use jiff::Timestamp;
 pub enum Health {
     /// A list is under way: the first one, or because changes were missed. `since` is when the cluster was last heard.
     Listing { since: Timestamp },
-    /// Listed and watching, since this time.
+    /// Listed and watching, since this time; the consumer has taken in what was listed.
     Synced { since: Timestamp },
     /// Nothing is heard: what is known is stale since this time, and nothing of it is deleted.
     Lost { since: Timestamp, why: Why },
@@ -48,6 +48,8 @@ pub enum Why {
     Unreadable,
     /// The set of known keys cannot be written.
     Keys,
+    /// Another cluster answers.
+    Replaced,
 }
 
 impl fmt::Display for Why {
@@ -63,6 +65,7 @@ impl fmt::Display for Why {
             Why::Refused => "the API server refuses the request (4xx): check the selectors",
             Why::Unreadable => "the API server's answer cannot be read",
             Why::Keys => "the database of known objects cannot be written",
+            Why::Replaced => "another cluster answers at its address",
         })
     }
 }

@@ -41,4 +41,4 @@ pub use fence::{Admission, Fence};
 pub use follow::{Delivery, Fetched, Follower, Handle, follow};
 pub use health::{Health, Why};
 pub use keys::{Keys, Kind, MIGRATIONS, Scope, StreamName};
-pub use source::{Content, Filter, Settings, Source};
+pub use source::{AfterLoss, Content, Filter, Guard, Settings, Source};

@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject};
+
+use crate::Why;
 
 /// One kind of one cluster.
 #[derive(Clone)]
@@ -23,6 +26,32 @@ pub struct Source {
     pub fields: Option<String>,
     pub content: Content,
     pub filter: Filter,
+    pub guard: Guard,
+}
+
+/// Asked whenever a stream was lost or came too late, before anything that it is told then counts: what answers at the same
+/// address may be another cluster.
+#[derive(Clone)]
+pub struct Guard(Option<Arc<Question>>);
+
+type Question = dyn Fn() -> BoxFuture<'static, Result<(), Why>> + Send + Sync;
+
+impl Guard {
+    pub fn none() -> Guard {
+        Guard(None)
+    }
+
+    /// An error keeps the stream lost, for that reason; it is asked again.
+    pub fn by(question: impl Fn() -> BoxFuture<'static, Result<(), Why>> + Send + Sync + 'static) -> Guard {
+        Guard(Some(Arc::new(question)))
+    }
+
+    pub(crate) async fn ask(self) -> Result<(), Why> {
+        match self.0 {
+            Some(question) => question().await,
+            None => Ok(()),
+        }
+    }
 }
 
 /// How much of each object is asked for.
@@ -66,6 +95,7 @@ impl Source {
             fields: None,
             content: Content::Whole,
             filter: Filter::everything(),
+            guard: Guard::none(),
         }
     }
 
@@ -83,6 +113,12 @@ impl fmt::Debug for Source {
             .field("kind", &resource.kind)
             .field("namespace", namespace)
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.0.is_some() { "Guard(by a question)" } else { "Guard(none)" })
     }
 }
 
@@ -112,8 +148,21 @@ pub struct Settings {
     /// After the first fault; doubled after each further one.
     pub first_pause: Duration,
     pub longest_pause: Duration,
-    /// How often a kind that the cluster does not serve is asked for.
+    /// How soon a kind that the cluster does not serve is asked for again; doubled each time.
     pub absent_pause: Duration,
+    /// Whoever hears of a kind by other means follows it anew and does not wait for this.
+    pub longest_absent_pause: Duration,
+    pub after_loss: AfterLoss,
+}
+
+/// What a stream does when it can be heard again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterLoss {
+    /// Goes on where it was: the cluster tells what happened meanwhile and nothing else. That nothing more comes is taken from
+    /// its being quiet for a moment.
+    GoOn,
+    /// Lists all: for few objects on which so much depends that the stream must be certain before it is synced.
+    List,
 }
 
 impl Default for Settings {
@@ -128,6 +177,8 @@ impl Default for Settings {
             first_pause: Duration::from_millis(200),
             longest_pause: Duration::from_secs(20),
             absent_pause: Duration::from_secs(10),
+            longest_absent_pause: Duration::from_mins(2),
+            after_loss: AfterLoss::GoOn,
         }
     }
 }

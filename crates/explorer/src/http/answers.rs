@@ -81,6 +81,8 @@ pub(super) struct QueryAnswer {
     pub(super) facets: Option<Vec<FacetAnswer>>,
     /// Send this as `cursor` to get the next page; null at the end.
     pub(super) cursor: Option<String>,
+    /// Send this as `cursor` to get the page before; null on the first page.
+    pub(super) previous: Option<String>,
     /// The page has as many rows as the server gives at once, and there are more.
     pub(super) truncated: bool,
     /// Some bodies are left out, because together they are too large for one answer.

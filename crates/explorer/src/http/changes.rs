@@ -2,7 +2,8 @@
 //!
 //! `ready` comes first: read all then, and apply what follows. `changed` has a row as it is now, `gone` names one that went or
 //! may no longer be seen, `reset` says to read all again, `end` why nothing more comes. What has to be told is worked out when
-//! the reader has taken the last of it, so that a slow reader costs a set and no queue.
+//! the reader has taken the last of it, so that a slow reader costs a set and no queue; and anew when it has waited for long, so
+//! that nothing is handed to whoever may no longer see it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -35,6 +36,8 @@ const PARAMETERS: &[Input] = &[QUERY];
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often the caller's credentials are looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// What has waited longer for its reader is looked at again.
+const FRESH: Duration = Duration::from_secs(1);
 /// More events at once are a reset.
 const MOST_EVENTS: usize = 1000;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -84,6 +87,7 @@ pub(super) async fn stream(http: Http, mut parts: Parts) -> Result<Response, Pro
         owner,
         session: None,
         waiting: VecDeque::new(),
+        told: Instant::now(),
         looked: tokio::time::Instant::now(),
         ended: false,
         _place: place,
@@ -108,12 +112,26 @@ struct Following {
     query: Query,
     owner: Owner,
     session: Option<Session>,
-    waiting: VecDeque<Event>,
+    waiting: VecDeque<Waiting>,
+    /// When what waits was worked out.
+    told: Instant,
     changed: watch::Receiver<u64>,
     stop: watch::Receiver<bool>,
     looked: tokio::time::Instant,
     ended: bool,
     _place: OwnedSemaphorePermit,
+}
+
+/// An event on its way, and the row that it is about.
+struct Waiting {
+    event: Event,
+    row: Option<Gone>,
+}
+
+impl Waiting {
+    fn about_none(event: Event) -> Waiting {
+        Waiting { event, row: None }
+    }
 }
 
 #[derive(Serialize)]
@@ -150,7 +168,7 @@ impl Following {
         let mut session = Session::new(self.owner.clone(), follower);
         // Whoever wanted to go on and cannot has rows that may be wrong.
         let kind = if resumes { "reset" } else { "ready" };
-        self.waiting.push_back(event(kind, session.about_none(), &json!({})));
+        self.waiting.push_back(Waiting::about_none(event(kind, session.about_none(), &json!({}))));
         self.session = Some(session);
         self
     }
@@ -158,7 +176,10 @@ impl Following {
     /// The next event; `None` at the end.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.waiting.pop_front() {
+            if !self.waiting.is_empty() && !self.ended && self.told.elapsed() >= FRESH {
+                self.work_out_anew().await;
+            }
+            if let Some(Waiting { event, .. }) = self.waiting.pop_front() {
                 return Some(event);
             }
             if self.ended {
@@ -179,15 +200,38 @@ impl Following {
         }
     }
 
-    async fn step(&mut self) {
+    /// What waits for a slow reader is told as it is now: a row that was revoked meanwhile is gone.
+    async fn work_out_anew(&mut self) {
+        self.told = Instant::now();
+        self.look_at_caller().await;
+        let Some(session) = &self.session else { return };
+        let sight = self.http.explorer().visibility(self.caller.identity()).await;
+        let (about_rows, others): (VecDeque<Waiting>, VecDeque<Waiting>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|waiting| waiting.row.is_some());
+        let rows = about_rows.into_iter().filter_map(|waiting| waiting.row).collect();
+        let (changed, gone) = self.http.explorer().read(|index| index.tell_again(&session.follower, rows, &sight));
+        self.waiting = others;
+        self.tell(changed, gone);
+    }
+
+    /// Ends the stream if the caller is no longer who they were.
+    async fn look_at_caller(&mut self) {
         // By the clock, and not only when it is quiet: a busy cluster must not keep an identity alive.
-        if self.looked.elapsed() >= LOOK_AGAIN {
-            self.looked = tokio::time::Instant::now();
-            match Caller::from_request_parts(&mut self.parts, &self.http).await {
-                Ok(caller) if self.owner.is(caller.identity()) => self.caller = caller,
-                Ok(_) => return self.end("the caller is somebody else now: connect again"),
-                Err(_) => return self.end("the credentials are no longer good"),
-            }
+        if self.looked.elapsed() < LOOK_AGAIN {
+            return;
+        }
+        self.looked = tokio::time::Instant::now();
+        match Caller::from_request_parts(&mut self.parts, &self.http).await {
+            Ok(caller) if self.owner.is(caller.identity()) => self.caller = caller,
+            Ok(_) => self.end("the caller is somebody else now: connect again"),
+            Err(_) => self.end("the credentials are no longer good"),
+        }
+    }
+
+    async fn step(&mut self) {
+        self.look_at_caller().await;
+        if self.ended {
+            return;
         }
         self.changed.borrow_and_update();
         let sight = self.http.explorer().visibility(self.caller.identity()).await;
@@ -203,13 +247,14 @@ impl Following {
             Step::Told { changed, gone } => self.tell(changed, gone),
             Step::Reset => {
                 let Some(session) = &mut self.session else { return };
-                self.waiting.push_back(event("reset", session.about_none(), &json!({})));
+                self.waiting.push_back(Waiting::about_none(event("reset", session.about_none(), &json!({}))));
             }
         }
     }
 
     fn tell(&mut self, changed: Vec<Found>, gone: Vec<Gone>) {
         let Some(session) = &mut self.session else { return };
+        self.told = Instant::now();
         for row in gone {
             let id = session.about(row.clone());
             let Gone { key, id: row_id } = &row;
@@ -221,11 +266,13 @@ impl Following {
                 kind: &key.kind,
                 name: &key.name,
             };
-            self.waiting.push_back(event("gone", id, &data));
+            let event = event("gone", id, &data);
+            self.waiting.push_back(Waiting { event, row: Some(row) });
         }
         for found in changed {
-            let id = session.about_found(&found);
-            self.waiting.push_back(event("changed", id, &ObjectAnswer::of(found)));
+            let row = Gone { key: found.row.key.clone(), id: found.id.clone() };
+            let id = session.about(row.clone());
+            self.waiting.push_back(Waiting { event: event("changed", id, &ObjectAnswer::of(found)), row: Some(row) });
         }
     }
 
@@ -233,8 +280,9 @@ impl Following {
     fn end(&mut self, reason: &str) {
         self.ended = true;
         self.session = None;
+        self.waiting.clear();
         let data = json!({ "reason": reason }).to_string();
-        self.waiting.push_back(Event::default().event("end").data(data));
+        self.waiting.push_back(Waiting::about_none(Event::default().event("end").data(data)));
     }
 }
 

@@ -1,26 +1,15 @@
 //! The OpenAPI document of the query API, made of the routes themselves.
 
-use std::sync::LazyLock;
-
-use ::http::header::CONTENT_TYPE;
 use access::http::api::{self, Answer, Document, Operation, Route};
-use access::http::{Caller, Problem};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 
 use super::{FAMILIES, Http};
 
 pub(super) const ROUTES: &[Route<Http>] = &[api::Route(
-    || get(show),
+    || api::document(document),
     Operation::new("GET", "/v1/openapi.json", "getOpenApi", "This document")
         .needs("none: any authenticated caller")
         .answers(Answer::Document),
 )];
-
-async fn show(_caller: Caller) -> Result<Response, Problem> {
-    static TEXT: LazyLock<String> = LazyLock::new(document);
-    Ok(([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response())
-}
 
 /// The document, laid out for people.
 pub fn document() -> String {

@@ -81,6 +81,7 @@ pub(super) async fn found(explorer: &Explorer, request: &Request, sight: &Visibi
         total: page.total,
         facets: with_facets.then(|| page.facets.into_iter().map(Into::into).collect()),
         cursor: page.cursor,
+        previous: page.previous,
         truncated: page.truncated,
         unstructured_truncated,
         unsearched: page.unsearched,

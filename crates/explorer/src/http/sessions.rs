@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use access::Identity;
 use uuid::Uuid;
 
-use crate::index::{Follower, Found, Gone};
+use crate::index::{Follower, Gone};
 
 /// How long a follower can be away.
 const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -79,10 +79,6 @@ impl Session {
         }
         self.sent.push_back(row);
         self.number()
-    }
-
-    pub(super) fn about_found(&mut self, found: &Found) -> EventId {
-        self.about(Gone { key: found.row.key.clone(), id: found.id.clone() })
     }
 
     /// The id of an event that is about no row; nothing before it is told again.

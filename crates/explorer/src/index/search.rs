@@ -6,7 +6,7 @@ use super::facets::Facet;
 use super::rows::{Index, Slot};
 use super::select::Ordered;
 use super::visibility::{Visibility, Withheld};
-use crate::query::Query;
+use crate::query::{Query, Side};
 use crate::row::Row;
 
 /// One page of an answer.
@@ -18,6 +18,8 @@ pub struct Page {
     pub facets: Vec<Facet>,
     /// Where the next page begins, if there is one.
     pub cursor: Option<String>,
+    /// Where the page before this one ends, if there may be one.
+    pub previous: Option<String>,
     /// There are more rows, and the page has as many as the server gives at once.
     pub truncated: bool,
     /// Clusters of which nothing is shown for now.
@@ -51,7 +53,10 @@ impl Index {
         let total = filtered.rows.len();
         let asked = if query.limit == 0 { usize::MAX } else { query.limit };
         let limit = asked.min(self.settings.page.max(1));
-        let ordered = Ordered { order: query.order, descending: query.descending, after: query.after.as_ref() };
+        let after = query.after.as_ref();
+        let backwards = after.is_some_and(|cursor| cursor.side == Side::Before);
+        // The rows before a place are those after it the other way round.
+        let ordered = Ordered { order: query.order, descending: query.descending != backwards, after };
         let beyond = query.after.is_none() && query.offset as u64 >= total;
         // One more than is shown tells whether there are more.
         let most = if beyond { 0 } else { query.offset.saturating_add(limit).saturating_add(1) };
@@ -59,14 +64,21 @@ impl Index {
         slots.drain(..query.offset.min(slots.len()));
         let more = slots.len() > limit;
         slots.truncate(limit);
-        let cursor =
-            slots.last().filter(|_| more).map(|last| self.cursor(*last, query.order, query.descending).encode());
+        if backwards {
+            slots.reverse();
+        }
+        let place = |slot: &Slot, side: Side| self.cursor(*slot, query.order, query.descending, side).encode();
+        // Whoever goes back came from somewhere, and whoever goes on from a place has rows behind.
+        let cursor = slots.last().filter(|_| more || backwards).map(|last| place(last, Side::After));
+        let behind = if backwards { more } else { query.after.is_some() || query.offset > 0 };
+        let previous = slots.first().filter(|_| behind).map(|first| place(first, Side::Before));
         let found = |slot: &Slot| self.found(*slot, visible.bodies.contains(slot.0));
         Page {
             rows: slots.iter().map(found).collect(),
             total,
             facets: self.facets(&query.facets, &filtered.rows),
             cursor,
+            previous,
             truncated: more && limit < asked,
             withheld: visibility.withheld(),
             unsearched: filtered.unsearched,

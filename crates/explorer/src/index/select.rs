@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use roaring::RoaringBitmap;
 
 use super::rows::{Index, NO_TIME, Slot};
-use crate::query::{Cursor, Order, SortValue};
+use crate::query::{Cursor, Order, Side, SortValue};
 use crate::row::Key;
 
 /// In which order, and from where on.
@@ -55,8 +55,8 @@ impl Index {
         }
     }
 
-    /// Where a page ended that ended with this row.
-    pub(super) fn cursor(&self, slot: Slot, order: Order, descending: bool) -> Cursor {
+    /// The place right after this row, or right before it.
+    pub(super) fn cursor(&self, slot: Slot, order: Order, descending: bool, side: Side) -> Cursor {
         let at = slot.0 as usize;
         let (scope, family) = self.scopes.at(self.scope[at]);
         let text = |id: u32| SortValue::Text(self.scopes.text(id).to_owned());
@@ -71,7 +71,7 @@ impl Index {
             Order::Category => text(family.category),
             Order::Tenant => SortValue::Text(scope.tenant.map_or("", |tenant| self.scopes.text(tenant)).to_owned()),
         };
-        Cursor { order, descending, value, key: self.key(slot) }
+        Cursor { order, descending, value, key: self.key(slot), side }
     }
 
     fn pick(&self, rows: &RoaringBitmap, ordered: Ordered<'_>, most: usize, first: impl Fn(u32) -> u64) -> Vec<Slot> {

@@ -11,7 +11,7 @@ mod parse;
 mod pattern;
 pub mod request;
 
-pub use cursor::{BadCursor, Cursor, SortValue};
+pub use cursor::{BadCursor, Cursor, Side, SortValue};
 pub use error::{Error, Part};
 pub use pattern::Pattern;
 pub use request::Request;
@@ -26,7 +26,7 @@ pub struct Query {
     pub limit: usize,
     /// How many rows to leave out at the start.
     pub offset: usize,
-    /// Only what comes after this.
+    /// Only what comes after this, or before it.
     pub after: Option<Cursor>,
     pub facets: Facets,
 }

@@ -21,7 +21,7 @@ pub struct Request {
     pub limit: i64,
     pub order_by: String,
     pub descending: bool,
-    /// Where the last page ended; instead of `offset`.
+    /// Where the last page ended or began, as its answer says; instead of `offset`.
     pub cursor: String,
     /// Whether counts by field are wanted.
     pub facets: bool,
@@ -129,6 +129,7 @@ mod tests {
                 descending: false,
                 value: super::super::SortValue::Text("a".to_owned()),
                 key: crate::row::Key::from_id("c/n/g/v/K/a").unwrap(),
+                side: super::super::Side::After,
             }
             .encode(),
         );

@@ -5,6 +5,7 @@
 //! again for those that it does not serve yet.
 
 mod task;
+mod uid;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,11 +14,9 @@ use std::time::Duration;
 use access::Identity;
 use access::rbac::Who;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
 use kube::api::ApiResource;
-use kube::{Api, Client};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 use watch::Health;
 
 use super::error::Error;
@@ -30,6 +29,8 @@ use super::review::Reviewer;
 use super::shared::Shared;
 use crate::index::{Kept, View};
 use crate::kinds::KindSpec;
+
+pub(crate) use uid::find as find_uid;
 
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -163,12 +164,29 @@ impl Member {
         let verbs = &shared.settings.row_verbs;
         let reviewer = self.state().reviewer.clone();
         Some(match reviewer {
+            Some(_) if !self.is_heard() && !self.is_the_same(shared.settings.deadline).await => {
+                View::Withheld("it does not answer, or another cluster does".to_owned())
+            }
             Some(reviewer) => {
                 let places = shared.store.read().places(&self.name);
                 reviewer.view(&who, verbs, &places).await
             }
             None => self.rbac.view(&who, verbs),
         })
+    }
+
+    /// Whether nothing was lost of what is followed.
+    fn is_heard(&self) -> bool {
+        self.state().streams.values().all(|stream| stream.handle.health().borrow().is_fresh())
+    }
+
+    /// Whether the cluster that would be asked about rows is the one that they are of.
+    async fn is_the_same(&self, deadline: Duration) -> bool {
+        let expected = self.state().uid.clone();
+        match &self.connection {
+            Ok(connection) => uid::ask(&connection.client, deadline).await.ok() == expected && expected.is_some(),
+            Err(_) => false,
+        }
     }
 
     /// Asks its RBAC, if that can be relied on.
@@ -189,8 +207,9 @@ impl Member {
 
     /// Why nothing of it is shown to anybody now, if that is so.
     pub(crate) fn withheld(&self, shared: &Shared, now: Timestamp) -> Option<String> {
-        if let Err(fault) = &self.connection {
-            return Some(fault.clone());
+        if self.connection.is_err() {
+            // The fault names files and Secrets of the server: it is for those who manage clusters.
+            return Some("its credentials cannot be used".to_owned());
         }
         let state = self.state();
         if state.uid.is_none() {
@@ -286,24 +305,5 @@ fn state_of(stream: &Stream) -> (KindState, Option<Timestamp>, Option<String>) {
         Health::Lost { since, why } => (KindState::Stale, Some(since), Some(why.to_string())),
         Health::Absent { since } => (KindState::Absent, Some(since), None),
         Health::Removed => (KindState::Absent, None, None),
-    }
-}
-
-/// The uid of kube-system, which is that of the cluster.
-pub(crate) async fn find_uid(client: &Client, deadline: Duration) -> Result<String, Error> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let unreachable = |reason: &str| Error::Unreachable { reason: reason.to_owned() };
-    match timeout(deadline, namespaces.get("kube-system")).await {
-        Ok(Ok(found)) => found.metadata.uid.ok_or_else(|| unreachable("its namespace kube-system has no uid")),
-        Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-            401 => unreachable("it refuses the credentials: renew them"),
-            403 => unreachable("permission is missing: grant get on the namespace kube-system"),
-            404 => unreachable("it has no namespace kube-system: is this an API server?"),
-            code => Error::Unreachable { reason: format!("it answered with status {code}") },
-        }),
-        Ok(Err(_)) => {
-            Err(unreachable("there is no connection: check the server's address and certificate-authority-data"))
-        }
-        Err(_) => Err(unreachable("it does not answer in time")),
     }
 }

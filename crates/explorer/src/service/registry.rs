@@ -67,7 +67,7 @@ impl Registry {
 
     /// The kubeconfig of a cluster.
     pub(crate) async fn open(&self, record: &Record) -> Result<Zeroizing<String>, Error> {
-        let keyring = self.keyring().await?;
+        let keyring = self.keyring(Missing::IsAFault).await?;
         let mut opener = keyring.open_stream(&context(&record.name), &record.sealed[..]).await.map_err(seal)?;
         let mut text = Zeroizing::new(String::new());
         opener.read_to_string(&mut text).map_err(seal)?;
@@ -79,23 +79,37 @@ impl Registry {
             Sealing::Named { key, .. } => key,
             Sealing::File(_) => OWN_KEY,
         };
-        let keyring = self.keyring().await?;
+        // A second key beside a first that is only out of reach would leave clusters that no key opens.
+        let missing = if self.list().await?.is_empty() { Missing::IsMade } else { Missing::IsAFault };
+        let keyring = self.keyring(missing).await?;
         let mut sealer = keyring.seal_stream(key, &context(name), Vec::new()).await.map_err(seal)?;
         sealer.write_all(kubeconfig.as_bytes()).map_err(seal)?;
         sealer.finish().map_err(seal)
     }
 
-    async fn keyring(&self) -> Result<Keyring, Error> {
+    async fn keyring(&self, missing: Missing) -> Result<Keyring, Error> {
         match &self.sealing {
             Sealing::Named { keyring, .. } => Ok(keyring.clone()),
-            Sealing::File(path) => self.own.get_or_try_init(|| own_keyring(path)).await.cloned(),
+            Sealing::File(path) => self.own.get_or_try_init(|| own_keyring(path, missing)).await.cloned(),
         }
     }
 }
 
-/// A key file that is made when it is first needed.
-async fn own_keyring(path: &Path) -> Result<Keyring, Error> {
+/// What it means that the key file is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    /// Nothing was ever sealed by it.
+    IsMade,
+    /// It is out of reach, and is tried again.
+    IsAFault,
+}
+
+async fn own_keyring(path: &Path, missing: Missing) -> Result<Keyring, Error> {
     if !path.exists() {
+        if missing == Missing::IsAFault {
+            let fault = format!("the key file {} is missing: put it back, it is tried again", path.display());
+            return Err(Error::Seal(fault));
+        }
         let path = path.to_owned();
         let made = tokio::task::spawn_blocking(move || key_file::create(&path)).await;
         made.map_err(seal)?.map_err(seal)?;

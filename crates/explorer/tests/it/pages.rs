@@ -105,3 +105,34 @@ fn page_through(random: &mut Rng, order: Order, descending: bool) {
         assert_eq!(seen.iter().filter(|seen| *seen == key).count(), 1, "{key:?} twice");
     }
 }
+
+#[test]
+fn every_page_leads_back_to_the_one_before_in_every_order() {
+    let mut random = Rng::with_seed(testbed::seed("every_page_leads_back"));
+    for order in Order::ALL {
+        for descending in [false, true] {
+            let (replicas, _) = replicas(&mut random, 120);
+            let sights: Sights = sights(&mut random);
+            let limit = random.usize(1..12);
+            let ask = |index: &Index, after: Option<&String>| {
+                let after = after.map(|cursor| Cursor::decode(cursor).unwrap());
+                let query = Query { order, descending, limit, after, ..Query::default() };
+                let page = index.query(&query, &visibility(&sights));
+                let keys: Vec<Key> = page.rows.iter().map(|found| found.row.key.clone()).collect();
+                (keys, page.cursor, page.previous)
+            };
+            let mut pages = vec![ask(&replicas[0], None)];
+            assert_eq!(pages[0].2, None, "nothing is before the first page");
+            while let Some(next) = &pages[pages.len() - 1].1 {
+                pages.push(ask(&replicas[random.usize(0..2)], Some(next)));
+            }
+            let mut at = pages.pop().unwrap();
+            while let Some(expected) = pages.pop() {
+                at = ask(&replicas[random.usize(0..2)], at.2.as_ref());
+                assert_eq!(at.0, expected.0, "by {order:?}, descending: {descending}");
+                assert_eq!(at.1, expected.1, "and on from there");
+            }
+            assert_eq!(at.2, None, "the first page again");
+        }
+    }
+}

@@ -9,6 +9,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::each::Each;
 use super::failure::Failure;
 use super::output::{self, Format};
 use crate::client::{Client, ClientArgs};
@@ -178,22 +179,11 @@ impl Facts {
 impl Remove {
     /// Goes on to the end of the list, shows what was removed, and then fails if one of them failed.
     async fn run(self, client: &Client, format: Format) -> anyhow::Result<()> {
-        let mut removed: Vec<Value> = Vec::new();
-        let mut failure = None;
-        for name in &self.names {
-            let [first, second] = COLLECTION;
-            match client.call(Method::DELETE, &[first, second, name]).await {
-                Ok(answer) => removed.push(answer),
-                Err(error) => {
-                    output::talk(format_args!("failed to remove {}: {error}", output::plain(name)));
-                    failure = failure.or(Some(error));
-                }
-            }
-        }
+        let each = Each::delete(client, &COLLECTION, &self.names, "remove").await;
         let name = |answer: &Value| vec![answer["name"].as_str().unwrap_or_default().to_owned()];
-        let rows: Vec<Vec<String>> = removed.iter().map(name).collect();
-        output::show(format, &json!({ "items": removed }), || output::table(&["REMOVED"], &rows))?;
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
+        let rows: Vec<Vec<String>> = each.answers.iter().map(name).collect();
+        output::show(format, &json!({ "items": each.answers }), || output::table(&["REMOVED"], &rows))?;
+        each.end()
     }
 }
 

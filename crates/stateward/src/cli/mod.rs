@@ -12,6 +12,7 @@ mod config;
 mod configmap_backend;
 mod database;
 mod docs;
+mod each;
 mod explore;
 pub mod failure;
 mod files;

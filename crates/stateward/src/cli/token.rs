@@ -7,6 +7,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::each::Each;
 use super::failure::Failure;
 use super::output::{self, Format};
 use crate::client::{Client, ClientArgs};
@@ -151,23 +152,13 @@ fn row(facts: TokenFacts) -> Vec<String> {
 impl Revoke {
     /// Goes on to the end of the list, shows what was revoked, and then fails if one of them failed.
     async fn run(self, client: &Client, format: Format) -> anyhow::Result<()> {
-        let mut revoked: Vec<Value> = Vec::new();
-        let mut failure = None;
-        for token in &self.tokens {
-            let [first, second, third] = COLLECTION;
-            match client.call(Method::DELETE, &[first, second, third, token]).await {
-                Ok(answer) => revoked.push(answer),
-                Err(error) => {
-                    output::talk(format_args!("failed to revoke {}: {error}", output::plain(token)));
-                    failure = failure.or(Some(error));
-                }
-            }
-        }
-        let rows = revoked.iter().map(|answer| client.read(answer).map(|facts: TokenFacts| vec![facts.id, facts.name]));
+        let each = Each::delete(client, &COLLECTION, &self.tokens, "revoke").await;
+        let row = |answer: &Value| client.read(answer).map(|facts: TokenFacts| vec![facts.id, facts.name]);
+        let rows = each.answers.iter().map(row);
         let rows: Vec<Vec<String>> = rows.collect::<Result<_, Failure>>()?;
-        let data = serde_json::json!({ "items": revoked });
+        let data = serde_json::json!({ "items": each.answers });
         output::show(format, &data, || output::table(&["REVOKED", "NAME"], &rows))?;
-        failure.map_or(Ok(()), |failure| Err(failure.into()))
+        each.end()
     }
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod crossing;
 mod follow;
 mod leaks;
+mod outages;
 mod page;
 mod paging;
 mod query;

@@ -26,12 +26,29 @@ pub const FRONT_PROXY_NAME: &str = "front-proxy-client";
 pub const AUDIENCE: &str = "stateward";
 
 /// Whether etcd waits for the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Disk {
     /// As in production: what is answered is on disk.
     Synced,
     /// Faster; nothing here outlives the machine.
+    #[default]
     Unsynced,
+}
+
+/// What a control plane has that others have not.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) disk: Disk,
+    /// The address of an authorizer before RBAC, and what its failure means.
+    pub(super) webhook: Option<(String, Failure)>,
+}
+
+/// What it means that a webhook fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    Deny,
+    /// The next authorizer decides.
+    NoOpinion,
 }
 
 /// The parts are declared in the order in which they are dropped, that is, stopped.
@@ -56,9 +73,9 @@ pub(super) struct Directory(PathBuf);
 
 impl ControlPlane {
     /// A fresh control plane, ready for requests.
-    pub(super) fn start(disk: Disk) -> Result<ControlPlane> {
+    pub(super) fn start(plan: &Plan) -> Result<ControlPlane> {
         for _attempt in 0..5 {
-            let plane = ControlPlane::prepare(disk)?;
+            let plane = ControlPlane::prepare(plan)?;
             match plane.start_all() {
                 Err(_clash) if plane.met_a_port_clash() => {}
                 outcome => return outcome.map(|()| plane),
@@ -67,7 +84,7 @@ impl ControlPlane {
         bail!("no free ports for a control plane in five attempts")
     }
 
-    fn prepare(disk: Disk) -> Result<ControlPlane> {
+    fn prepare(plan: &Plan) -> Result<ControlPlane> {
         let directory = Directory(process::scratch("cluster")?);
         let [etcd_port, peer_port, port] = [process::free_port()?, process::free_port()?, process::free_port()?];
         let etcd_url = format!("http://127.0.0.1:{etcd_port}");
@@ -91,6 +108,14 @@ impl ControlPlane {
         write("service-account.pub", &service_account_key.public_key_pem())?;
         write("tokens.csv", &static_tokens::file())?;
         write("audit-policy.json", AUDIT_POLICY)?;
+        let authorization = match &plan.webhook {
+            None => "--authorization-mode=RBAC".to_owned(),
+            Some((address, failure)) => {
+                write("webhook.kubeconfig", &webhook_kubeconfig(address))?;
+                write("authorization.json", &authorizers(&file("webhook.kubeconfig"), *failure))?;
+                format!("--authorization-config={}", file("authorization.json"))
+            }
+        };
         write("admin.kubeconfig", &admin.yaml())?;
         write("controller-manager.kubeconfig", &manager.yaml())?;
         let names = ["127.0.0.1", "10.0.0.1", "localhost", "kubernetes.default.svc"];
@@ -108,7 +133,7 @@ impl ControlPlane {
             format!("--initial-advertise-peer-urls={peer_url}"),
             format!("--initial-cluster={name}={peer_url}"),
         ];
-        if disk == Disk::Unsynced {
+        if plan.disk == Disk::Unsynced {
             etcd.push("--unsafe-no-fsync".to_owned());
         }
         let api_server = [
@@ -122,7 +147,7 @@ impl ControlPlane {
             format!("--tls-private-key-file={}", file("server.key")),
             format!("--client-ca-file={}", file("ca.crt")),
             format!("--token-auth-file={}", file("tokens.csv")),
-            "--authorization-mode=RBAC".to_owned(),
+            authorization,
             "--allow-privileged=true".to_owned(),
             format!("--service-account-key-file={}", file("service-account.pub")),
             format!("--service-account-signing-key-file={}", file("service-account.key")),
@@ -212,6 +237,44 @@ impl ControlPlane {
     fn met_a_port_clash(&self) -> bool {
         [&self.etcd, &self.api_server].iter().any(|part| part.log().contains("address already in use"))
     }
+}
+
+fn webhook_kubeconfig(address: &str) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "webhook", "cluster": {"server": address}}],
+        "users": [{"name": "api-server", "user": {}}],
+        "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "api-server"}}],
+        "current-context": "webhook",
+    });
+    config.to_string()
+}
+
+/// The webhook is asked about some users only, so that the control plane itself does not depend on it.
+fn authorizers(kubeconfig: &str, failure: Failure) -> String {
+    let config = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthorizationConfiguration",
+        "authorizers": [
+            {
+                "type": "Webhook",
+                "name": "judge",
+                "webhook": {
+                    "timeout": "3s",
+                    "authorizedTTL": "1ms",
+                    "unauthorizedTTL": "1ms",
+                    "subjectAccessReviewVersion": "v1",
+                    "matchConditionSubjectAccessReviewVersion": "v1",
+                    "failurePolicy": match failure { Failure::Deny => "Deny", Failure::NoOpinion => "NoOpinion" },
+                    "connectionInfo": {"type": "KubeConfigFile", "kubeConfigFile": kubeconfig},
+                    "matchConditions": [{"expression": "request.user.startsWith('judged-')"}],
+                },
+            },
+            {"type": "RBAC", "name": "rbac"},
+        ],
+    });
+    config.to_string()
 }
 
 /// Besides answering, the API server must have made what every cluster has: it does so moments after `/readyz`.

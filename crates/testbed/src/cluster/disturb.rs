@@ -1,4 +1,4 @@
-//! Stopping, restarting and compacting, for private clusters.
+//! Stopping, restarting, compacting and replacing, for private clusters.
 //!
 //! A part is stopped as by a crash and comes back on the same port with the same data. The controller-manager comes back
 //! also by itself, unless it was stopped here.
@@ -52,6 +52,17 @@ impl Cluster {
     pub async fn restart_etcd(&self) {
         self.stop_etcd().await;
         self.start_etcd().await;
+    }
+
+    /// Begins anew with nothing in it: another cluster at the same address, which believes the same credentials.
+    pub async fn replace(&self) {
+        self.stop_controller_manager().await;
+        self.stop_api_server().await;
+        self.stop_etcd().await;
+        std::fs::remove_dir_all(self.directory().join("etcd")).expect("remove what etcd had");
+        self.start_etcd().await;
+        self.start_api_server().await;
+        self.start_controller_manager().await;
     }
 
     /// Makes every resourceVersion that was handed out so far too old to watch from. The API server must restart too,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -90,6 +91,14 @@ impl Kubeconfig {
     /// A client for the runtime that it is made in: it does not work in another test's.
     pub fn client(&self) -> kube::Client {
         kube::Client::try_from(self.config()).expect("make a client")
+    }
+
+    /// One that tells of faults when they happen, as the product's does: it neither asks again nor waits long.
+    pub fn plain_client(&self) -> kube::Client {
+        let mut config = self.config();
+        config.default_retry = false;
+        config.connect_timeout = Some(Duration::from_secs(5));
+        kube::Client::try_from(config).expect("make a client")
     }
 
     fn user(&self) -> Value {

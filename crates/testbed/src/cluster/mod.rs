@@ -21,15 +21,17 @@ use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
 
+use crate::Webhook;
+
 pub use audit::AuditEvent;
-pub use control_plane::{ADMIN, AUDIENCE, FRONT_PROXY_NAME};
+pub use control_plane::{ADMIN, AUDIENCE, FRONT_PROXY_NAME, Failure};
 pub use grants::{Grant, Scope, role, rule, subject};
 pub use identities::{Delegator, UserCertificate};
 pub use kubeconfig::Kubeconfig;
 pub use manifests::{wait_for, wait_until_gone};
 pub use static_tokens::{STATIC_TOKEN_GROUP, StaticTokenUser};
 
-use control_plane::{ControlPlane, Disk};
+use control_plane::{ControlPlane, Disk, Plan};
 
 /// A control plane. A private one ends when it is dropped, the shared one with the test process.
 #[derive(Debug)]
@@ -42,7 +44,7 @@ impl Cluster {
     /// The cluster of this test process, started by the first test that asks. Tests keep apart by fresh namespaces and
     /// names; whoever stops or restarts a part takes [`Cluster::own`].
     pub async fn shared() -> &'static Cluster {
-        static SHARED: LazyLock<Result<Cluster, String>> = LazyLock::new(|| Cluster::start(Disk::Unsynced));
+        static SHARED: LazyLock<Result<Cluster, String>> = LazyLock::new(|| Cluster::start(&Plan::default()));
         match blocking(|| SHARED.as_ref()).await {
             Ok(cluster) => cluster,
             Err(error) => panic!("failed to start the shared cluster: {error}"),
@@ -51,21 +53,27 @@ impl Cluster {
 
     /// A private cluster, about 400 MB of memory.
     pub async fn own() -> Cluster {
-        Cluster::private(Disk::Unsynced).await
+        Cluster::private(Plan::default()).await
     }
 
     /// A private cluster whose etcd waits for the disk as one in production does: for whoever measures.
     pub async fn synced() -> Cluster {
-        Cluster::private(Disk::Synced).await
+        Cluster::private(Plan { disk: Disk::Synced, ..Plan::default() }).await
     }
 
-    async fn private(disk: Disk) -> Cluster {
-        let started = blocking(move || Cluster::start(disk)).await;
+    /// A private cluster in which a webhook is asked before RBAC about users whose names begin with `judged-`. Its answers
+    /// are not remembered; where it fails, `failure` counts.
+    pub async fn judged_by(webhook: &Webhook, failure: Failure) -> Cluster {
+        Cluster::private(Plan { webhook: Some((webhook.url().to_owned(), failure)), ..Plan::default() }).await
+    }
+
+    async fn private(plan: Plan) -> Cluster {
+        let started = blocking(move || Cluster::start(&plan)).await;
         started.unwrap_or_else(|error| panic!("failed to start a private cluster: {error}"))
     }
 
-    fn start(disk: Disk) -> Result<Cluster, String> {
-        let plane = ControlPlane::start(disk).map_err(|error| format!("{error:#}"))?;
+    fn start(plan: &Plan) -> Result<Cluster, String> {
+        let plane = ControlPlane::start(plan).map_err(|error| format!("{error:#}"))?;
         Ok(Cluster { plane: Arc::new(plane), static_tokens: static_tokens::Pool::default() })
     }
 

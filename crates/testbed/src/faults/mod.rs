@@ -9,9 +9,7 @@ mod upstream;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -22,23 +20,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 pub use rules::{Fault, Rule};
 
 use crate::certificates::Pair;
+use crate::serving::Serving;
 use rules::Rules;
 use upstream::Upstream;
 
-/// A running proxy on 127.0.0.1, with a thread of its own, so that it works while the test's runtime is busy. It ends,
-/// and cuts its connections, when dropped.
+/// A running proxy on 127.0.0.1. It ends, and cuts its connections, when dropped.
 #[derive(Debug)]
 pub struct Proxy {
     url: String,
     state: Arc<State>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Serving,
 }
 
 /// What a proxy needs to know before it starts.
@@ -128,27 +125,11 @@ impl Setup {
     pub fn start(self) -> Proxy {
         let upstream = Upstream::new(&self.upstream, self.authority_pem.as_deref(), self.presented.as_ref());
         let acceptor = self.served.as_ref().map(upstream::acceptor);
-        let listener = TcpListener::bind("127.0.0.1:0").expect("listen for the proxy");
-        listener.set_nonblocking(true).expect("listen without blocking");
-        let address = listener.local_addr().expect("an address");
         let state = Arc::new(State::default());
-        let (stop, stopped) = oneshot::channel();
         let proxy = Arc::new(Handler { upstream, state: Arc::clone(&state) });
-        let thread = std::thread::spawn(move || serve(listener, acceptor.as_ref(), &proxy, stopped));
+        let serving = Serving::start(move |stream| serve(acceptor.clone(), Arc::clone(&proxy), stream));
         let scheme = if self.served.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
-        Proxy { url, state, stop: Some(stop), thread: Some(thread) }
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        Proxy { url: format!("{scheme}://{}", serving.address), state, _serving: serving }
     }
 }
 
@@ -159,32 +140,16 @@ struct Handler {
     state: Arc<State>,
 }
 
-fn serve(listener: TcpListener, acceptor: Option<&TlsAcceptor>, proxy: &Arc<Handler>, stopped: oneshot::Receiver<()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("start a runtime");
-    runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener).expect("listen for the proxy");
-        let accept = async {
-            loop {
-                let Ok((stream, _peer)) = listener.accept().await else { continue };
-                let (acceptor, proxy) = (acceptor.cloned(), Arc::clone(proxy));
-                tokio::spawn(async move {
-                    match acceptor {
-                        None => proxy.serve_connection(stream).await,
-                        // A client that fails the handshake knows why; there is nobody else to tell.
-                        Some(acceptor) => {
-                            if let Ok(stream) = acceptor.accept(stream).await {
-                                proxy.serve_connection(stream).await;
-                            }
-                        }
-                    }
-                });
+async fn serve(acceptor: Option<TlsAcceptor>, proxy: Arc<Handler>, stream: TcpStream) {
+    match acceptor {
+        None => proxy.serve_connection(stream).await,
+        // A client that fails the handshake knows why; there is nobody else to tell.
+        Some(acceptor) => {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                proxy.serve_connection(stream).await;
             }
-        };
-        tokio::select! {
-            _ = stopped => {}
-            () = accept => {}
         }
-    });
+    }
 }
 
 impl Handler {

@@ -9,7 +9,7 @@ mod report;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::api::DynamicObject;
@@ -21,16 +21,19 @@ use crate::counters::Counters;
 use crate::event::{Key, Uid};
 use crate::failpoints::Step;
 use crate::fault::Fault;
-use crate::follow::{Command, Fetched};
+use crate::follow::{Awaited, Command, Fetched};
 use crate::keys::{Keys, Lease};
 use crate::ledger::{Ledger, Out, Pass};
 use crate::queue::Queue;
-use crate::source::Filter;
+use crate::source::{Filter, Guard};
 use crate::{Error, Health, Settings, Why};
 use recover::Pauses;
 
 /// How many objects of a list become durable in one transaction: whole pages up to this many, or to what the queue holds.
 const BATCH: usize = 2000;
+/// How long a watch that goes on after a loss says nothing when it has nothing to say: what happened meanwhile comes at
+/// once, and so does word that it is too late for that.
+const SETTLED: Duration = Duration::from_millis(500);
 /// How many events of a watch that are there at once become durable in one transaction.
 const CHUNK: usize = 256;
 
@@ -38,6 +41,7 @@ const CHUNK: usize = 256;
 pub(crate) struct Parts {
     pub(crate) api: Api,
     pub(crate) filter: Filter,
+    pub(crate) guard: Guard,
     pub(crate) keys: Keys,
     pub(crate) lease: Lease,
     pub(crate) queue: Arc<Queue>,
@@ -58,7 +62,25 @@ pub(crate) struct Actor {
     pauses: Pauses,
     /// Between lists that a consumer asks for by dropping events.
     again_pauses: Pauses,
+    /// Between questions for a kind that is not served.
+    absent_pauses: Pauses,
     heard: jiff::Timestamp,
+    /// The number of the last end of a list, until the consumer has taken it in.
+    unconfirmed: Option<u64>,
+    ground: Ground,
+}
+
+/// How firmly the stream stands, from nothing to everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ground {
+    /// Something went wrong: it may be another cluster that answers.
+    Lost,
+    /// It is the same cluster; what happened meanwhile is not known yet.
+    Trusted,
+    /// Nothing was lost since the stream last knew everything.
+    Unbroken,
+    /// A watch is under way that has told everything up to now.
+    Watching,
 }
 
 /// What the task does next.
@@ -77,22 +99,40 @@ enum Patience {
 
 impl Actor {
     pub(crate) fn new(parts: Parts, ledger: Ledger) -> Actor {
-        let (page, pauses) = (parts.settings.page.max(1), Pauses::new(&parts.settings));
+        let (page, pauses) = (parts.settings.page.max(1), Pauses::of(&parts.settings));
         let heard = jiff::Timestamp::now();
         let again_pauses = pauses.clone();
-        Actor { parts, ledger, acknowledged: Vec::new(), again: false, page, pauses, again_pauses, heard }
+        let Settings { absent_pause, longest_absent_pause, .. } = parts.settings;
+        let absent_pauses = Pauses::new(absent_pause, longest_absent_pause.max(absent_pause));
+        Actor {
+            parts,
+            ledger,
+            acknowledged: Vec::new(),
+            again: false,
+            page,
+            pauses,
+            again_pauses,
+            absent_pauses,
+            heard,
+            unconfirmed: None,
+            ground: Ground::Trusted,
+        }
     }
 
     pub(crate) async fn run(mut self) {
         let mut next = Next::List(Pass::Everything);
         loop {
-            let done = match next {
-                Next::List(pass) => self.list(pass).await,
-                Next::Watch => self.watch().await,
+            let done = match (self.trust().await, next) {
+                (Err(fault), _) => Err(fault),
+                (Ok(()), Next::List(pass)) => self.list(pass).await,
+                (Ok(()), Next::Watch) => self.watch().await,
             };
             let done = match done {
                 Ok(next) => Ok(next),
-                Err(fault) => self.recover(fault, next).await,
+                Err(fault) => {
+                    self.ground = Ground::Lost;
+                    self.recover(fault, next).await
+                }
             };
             match done {
                 Ok(then) => next = then,
@@ -102,9 +142,20 @@ impl Actor {
         }
     }
 
+    /// After each fault the guard decides whether what answers is what was followed before.
+    async fn trust(&mut self) -> Result<(), Fault> {
+        if self.ground == Ground::Lost {
+            let guard = self.parts.guard.clone();
+            self.attend(guard.ask()).await?.map_err(Fault::Lost)?;
+            self.ground = Ground::Trusted;
+        }
+        Ok(())
+    }
+
     /// Hands out what is there, and at the end what is not there any more. If it fails, nothing was deleted.
     async fn list(&mut self, pass: Pass) -> Result<Next, Fault> {
         self.parts.counters.lists.count();
+        self.ground = self.ground.min(Ground::Unbroken);
         self.report_listing();
         if pass == Pass::Everything {
             self.again = false;
@@ -140,6 +191,7 @@ impl Actor {
                 let out = self.ledger.end(version);
                 Step::Compared.hit();
                 self.push(out);
+                self.ground = Ground::Unbroken;
                 self.pauses.reset();
                 self.page = self.parts.settings.page.max(1);
                 return Ok(Next::Watch);
@@ -153,20 +205,23 @@ impl Actor {
         let begun = Instant::now();
         let time = self.parts.settings.watch;
         let events = self.attend(self.parts.api.clone().watch(position, time)).await??;
-        self.heard();
-        self.report_synced();
+        if self.ground >= Ground::Unbroken {
+            self.caught_up();
+        }
         let mut events = pin!(events.ready_chunks(CHUNK.min(self.parts.settings.queue).max(1)));
         let silence = time + self.parts.settings.grace;
         let mut spoke = false;
         loop {
             self.room().await?;
-            let told = self.wait(Patience::UntilDropped, timeout(silence, events.next())).await?;
+            let patience = if self.ground == Ground::Watching { silence } else { SETTLED };
+            let told = self.wait(Patience::UntilDropped, timeout(patience, events.next())).await?;
             match told {
                 None => {
                     let pause = self.again_pauses.next();
                     self.attend(tokio::time::sleep(pause)).await?;
                     return Ok(Next::List(Pass::Everything));
                 }
+                Some(Err(_elapsed)) if self.ground != Ground::Watching => self.caught_up(),
                 Some(Err(_elapsed)) => return Err(Fault::Lost(Why::Silent)),
                 // A server that ends watches at once is in trouble; do not hammer it.
                 Some(Ok(None)) if !spoke && begun.elapsed() < time / 4 => return Err(Fault::Lost(Why::Unreachable)),
@@ -176,7 +231,7 @@ impl Actor {
                 }
                 Some(Ok(Some(chunk))) => {
                     self.take(chunk).await?;
-                    self.heard();
+                    self.caught_up();
                     self.pauses.reset();
                     spoke = true;
                 }
@@ -245,15 +300,18 @@ impl Actor {
         }
     }
 
-    fn push(&self, out: Vec<Out>) {
+    fn push(&mut self, out: Vec<Out>) {
+        let mut unconfirmed = None;
         for event in out {
             match &event {
                 Out::Applied(_) => self.parts.counters.applied.count(),
                 Out::Deleted(..) => self.parts.counters.deleted.count(),
-                Out::Absent | Out::Synced => {}
+                Out::Synced(sequence) => unconfirmed = Some(*sequence),
+                Out::Absent => {}
             }
             self.parts.queue.push(event);
         }
+        self.unconfirmed = unconfirmed.or(self.unconfirmed);
     }
 
     async fn room(&mut self) -> Result<(), Fault> {
@@ -291,13 +349,9 @@ impl Actor {
         let mut command = Some(first);
         while let Some(current) = command {
             match current {
-                Command::Acknowledged { uid, sequence } => {
-                    if self.ledger.acknowledged(&uid, sequence) {
-                        self.acknowledged.push(uid);
-                    }
-                }
-                Command::Dropped { deletion } => {
-                    if let Some((uid, sequence)) = deletion {
+                Command::Acknowledged(awaited) => self.acknowledged(awaited),
+                Command::Dropped(awaited) => {
+                    if let Awaited::Deletion(uid, sequence) = awaited {
                         self.ledger.dropped(&uid, sequence);
                     }
                     self.again = true;
@@ -325,6 +379,21 @@ impl Actor {
             Ok(()) => {
                 Step::KeysRemoved.hit();
                 Ok(())
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, awaited: Awaited) {
+        match awaited {
+            Awaited::Nothing => {}
+            Awaited::Deletion(uid, sequence) => {
+                if self.ledger.acknowledged(&uid, sequence) {
+                    self.acknowledged.push(uid);
+                }
+            }
+            Awaited::List(sequence) => {
+                self.unconfirmed = self.unconfirmed.filter(|awaited| *awaited != sequence);
+                self.report_synced();
             }
         }
     }

@@ -8,6 +8,7 @@ use super::{Actor, Next};
 use crate::api::Served;
 use crate::fault::Fault;
 use crate::ledger::Pass;
+use crate::source::AfterLoss;
 use crate::{Settings, Why};
 
 /// Between the two looks that must both say that a kind is gone.
@@ -21,7 +22,7 @@ impl Actor {
             Fault::Lost(why) => {
                 self.report_lost(why);
                 self.pause().await?;
-                Ok(was)
+                Ok(self.after_loss(was))
             }
             Fault::Expired => {
                 self.parts.counters.expired.count();
@@ -43,7 +44,8 @@ impl Actor {
     /// A 404 alone proves nothing: the kind is gone when the cluster itself says so, twice.
     async fn look_for_the_kind(&mut self, was: Next) -> Result<Next, Fault> {
         if self.is_absent() {
-            self.attend(sleep(self.parts.settings.absent_pause)).await?;
+            let pause = self.absent_pauses.next();
+            self.attend(sleep(pause)).await?;
             return Ok(Next::List(Pass::Everything));
         }
         let mut served = self.attend(self.parts.api.clone().served()).await?;
@@ -56,6 +58,7 @@ impl Actor {
                 let out = self.ledger.absent();
                 self.push(out);
                 self.report_absent();
+                self.absent_pauses.reset();
                 self.pauses.reset();
                 self.pause().await?;
                 Ok(Next::List(Pass::Everything))
@@ -63,8 +66,15 @@ impl Actor {
             Served::Yes | Served::Unknown(_) => {
                 self.report_lost(if let Served::Unknown(why) = served { why } else { Why::NotServed });
                 self.pause().await?;
-                Ok(was)
+                Ok(self.after_loss(was))
             }
+        }
+    }
+
+    fn after_loss(&self, was: Next) -> Next {
+        match self.parts.settings.after_loss {
+            AfterLoss::List if was == Next::Watch => Next::List(Pass::Changes),
+            AfterLoss::List | AfterLoss::GoOn => was,
         }
     }
 
@@ -83,9 +93,13 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    pub(super) fn new(settings: &Settings) -> Pauses {
-        let Settings { first_pause: first, longest_pause: longest, .. } = *settings;
+    pub(super) fn new(first: Duration, longest: Duration) -> Pauses {
         Pauses { first, longest, next: first }
+    }
+
+    /// Those after faults.
+    pub(super) fn of(settings: &Settings) -> Pauses {
+        Pauses::new(settings.first_pause, settings.longest_pause)
     }
 
     pub(super) fn next(&mut self) -> Duration {
@@ -105,12 +119,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest_and_begin_again_after_a_success() {
-        let settings = Settings {
-            first_pause: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(5),
-            ..Settings::default()
-        };
-        let mut pauses = Pauses::new(&settings);
+        let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(5));
         for longest in [1, 2, 4, 5, 5] {
             let pause = pauses.next().as_secs_f64();
             assert!(pause <= f64::from(longest) && pause >= f64::from(longest) / 2.0, "{pause} of {longest}");

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Actor;
+use super::{Actor, Ground};
 use crate::{Health, Why};
 
 impl Actor {
@@ -23,7 +23,18 @@ impl Actor {
         });
     }
 
+    /// The watch has told everything that happened before it began.
+    pub(super) fn caught_up(&mut self) {
+        self.heard();
+        self.ground = Ground::Watching;
+        self.report_synced();
+    }
+
+    /// Once the consumer has taken in what the last list told: who relies on this relies on what the consumer knows.
     pub(super) fn report_synced(&self) {
+        if self.ground != Ground::Watching || self.unconfirmed.is_some() {
+            return;
+        }
         self.parts.health.send_if_modified(|health| {
             let changed = !matches!(health, Health::Synced { .. });
             if changed {

@@ -17,13 +17,13 @@ use kube::api::DynamicObject;
 
 use crate::event::{Deleted, Key, Uid};
 
-/// An event for the queue; a deletion carries the number that its acknowledgement must name.
+/// An event for the queue; a deletion and the end of a list carry the number that their acknowledgement must name.
 #[derive(Debug)]
 pub(crate) enum Out {
     Applied(Box<DynamicObject>),
     Deleted(Deleted, u64),
     Absent,
-    Synced,
+    Synced(u64),
 }
 
 /// What a list hands out.
@@ -152,7 +152,7 @@ impl Ledger {
         out.extend(self.send_all_unsent());
         self.reach(of);
         self.pass = None;
-        out.push(Out::Synced);
+        out.push(Out::Synced(self.next_sequence()));
         out
     }
 

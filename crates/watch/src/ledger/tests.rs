@@ -21,7 +21,7 @@ fn told(out: &[Out]) -> String {
             format!("-{}/{}", deleted.key.name, deleted.uid.as_ref().map_or("?", Uid::as_str))
         }
         Out::Absent => "absent".to_owned(),
-        Out::Synced => "synced".to_owned(),
+        Out::Synced(_) => "synced".to_owned(),
     };
     let mut words: Vec<String> = out.iter().map(one).collect();
     if words.iter().filter(|word| word.starts_with('-')).count() > 1 {

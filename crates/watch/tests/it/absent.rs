@@ -5,14 +5,13 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::json;
-use testbed::certificates::Pair;
-use testbed::faults::{Fault, Proxy, Rule};
+use testbed::faults::{Fault, Rule};
 use testbed::{Cluster, eventually, scale, seed};
 use watch::{Health, Keys, Source, Why};
 
 use crate::consumer::{Consumer, LIMIT, keys, known, sqlite};
 use crate::mirror::Mirror;
-use crate::objects::{admin, client};
+use crate::objects::{admin, proxied};
 
 /// A kind of its own.
 struct Widgets {
@@ -139,11 +138,8 @@ async fn a_version_that_is_no_longer_served_is_gone() {
 async fn a_404_that_the_cluster_does_not_confirm_deletes_nothing() {
     let widgets = Widgets::new().await;
     widgets.create(5).await;
-    let user = widgets.cluster.user("watch-absent", &["system:masters"]);
-    let pair = Pair { certificate_pem: user.certificate_pem.clone(), key_pem: user.key_pem.clone() };
-    let authority = widgets.cluster.client_ca().certificate_pem();
-    let proxy = Proxy::to(widgets.cluster.url()).trusting(authority).presenting(&pair).start();
-    let source = Source { client: client(&user.kubeconfig().clone().with_server(proxy.url())), ..widgets.source() };
+    let (proxy, client) = proxied(widgets.cluster);
+    let source = Source { client, ..widgets.source() };
     let (keys, mirror) = (keys().await, Mirror::default());
     let consumer = Consumer::start(&keys, source, &mirror).await;
     eventually(LIMIT, || async { mirror.rows().len() == 5 }).await;

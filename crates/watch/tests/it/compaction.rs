@@ -5,7 +5,7 @@ use watch::Health;
 
 use crate::consumer::{Consumer, LIMIT, Manner, keys};
 use crate::mirror::Mirror;
-use crate::objects::{Maps, client};
+use crate::objects::Maps;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_went_before_a_compaction_is_deleted_by_the_list_after_it() {
@@ -19,7 +19,7 @@ async fn what_went_before_a_compaction_is_deleted_by_the_list_after_it() {
         let maps = Maps::new(&cluster, "compaction").await;
         maps.create_many(50).await;
         let (keys, mirror) = (keys().await, Mirror::default());
-        let consumer = Consumer::start(&keys, maps.source(client(&kubeconfig)), &mirror).await;
+        let consumer = Consumer::start(&keys, maps.source(kubeconfig.plain_client()), &mirror).await;
         maps.mirrored(&mirror).await;
         consumer.synced().await;
 

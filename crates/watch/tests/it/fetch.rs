@@ -7,24 +7,13 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use testbed::certificates::Pair;
 use testbed::faults::{Fault, Proxy, Rule};
 use testbed::{Cluster, eventually, scale, seed};
 use watch::{Error, Fetched, Key, Settings, Source, Why};
 
 use crate::consumer::{Consumer, LIMIT, Manner, keys, known, quick};
 use crate::mirror::Mirror;
-use crate::objects::{Maps, client};
-
-/// A proxy in front of the cluster, and a client through it.
-fn proxied(cluster: &Cluster) -> (Proxy, kube::Client) {
-    let user = cluster.user("watch-admin", &["system:masters"]);
-    let pair = Pair { certificate_pem: user.certificate_pem.clone(), key_pem: user.key_pem.clone() };
-    let authority = cluster.client_ca().certificate_pem();
-    let proxy = Proxy::to(cluster.url()).trusting(authority).presenting(&pair).start();
-    let client = client(&user.kubeconfig().clone().with_server(proxy.url()));
-    (proxy, client)
-}
+use crate::objects::{Maps, proxied};
 
 /// Watches fail, so that only fetches tell; lists of one by name are left alone.
 fn deafen(proxy: &Proxy) {

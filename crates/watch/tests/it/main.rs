@@ -14,6 +14,7 @@ mod crash;
 mod drops;
 mod fetch;
 mod filter;
+mod loss;
 mod namespace;
 mod network;
 mod permission;

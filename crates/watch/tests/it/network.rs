@@ -7,13 +7,13 @@ use watch::{Health, Why};
 
 use crate::consumer::{Consumer, LIMIT, Manner, keys, quick};
 use crate::mirror::Mirror;
-use crate::objects::{Maps, client};
+use crate::objects::Maps;
 
 async fn through(toxiproxy: &Toxiproxy, cluster: &Cluster) -> (Proxy, kube::Client) {
     let proxy = toxiproxy.proxy(cluster.url().trim_start_matches("https://")).await.unwrap();
     let user = cluster.user("watch-admin", &["system:masters"]);
     let kubeconfig = user.kubeconfig().clone().with_server(&format!("https://{}", proxy.address));
-    (proxy, client(&kubeconfig))
+    (proxy, kubeconfig.plain_client())
 }
 
 #[tokio::test(flavor = "multi_thread")]

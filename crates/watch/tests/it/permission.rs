@@ -5,7 +5,7 @@ use watch::{Error, Health, Key, Why};
 
 use crate::consumer::{Consumer, LIMIT, keys, known};
 use crate::mirror::Mirror;
-use crate::objects::{Maps, client};
+use crate::objects::Maps;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_permission_deletes_nothing_and_what_went_is_told_when_it_is_back() {
@@ -20,7 +20,7 @@ async fn a_lost_permission_deletes_nothing_and_what_went_is_told_when_it_is_back
         let (keys, mirror) = (keys().await, Mirror::default());
         let scope = Scope::Namespace(&maps.namespace);
         let grant = cluster.grant(scope, &[subject::user(&name)], &rules).await;
-        let consumer = Consumer::start(&keys, maps.source(client(user.kubeconfig())), &mirror).await;
+        let consumer = Consumer::start(&keys, maps.source(user.kubeconfig().plain_client()), &mirror).await;
         maps.mirrored(&mirror).await;
         consumer.synced().await;
 

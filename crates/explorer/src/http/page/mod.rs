@@ -93,6 +93,7 @@ const HEADERS: [(HeaderName, &str); 4] = [
 
 const HELP: &str = "<details id=\"help\"><summary>Help <kbd>?</kbd></summary>\
     <dl><dt><kbd>/</kbd></dt><dd>search</dd><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>next and previous row</dd>\
+    <dt><kbd>[</kbd> <kbd>]</kbd></dt><dd>previous and next page</dd>\
     <dt><kbd>Enter</kbd></dt><dd>open the row</dd><dt><kbd>x</kbd></dt><dd>select the row</dd>\
     <dt><kbd>?</kbd></dt><dd>this help</dd></dl>\
     <p>Words are looked for anywhere. <code>kind:HelmRelease</code> (or <code>hr</code>), <code>ns:</code>, \

@@ -206,8 +206,11 @@ impl Asking {
             let first = self.asking(&*self.text).link();
             links.push_str(&format!("<a rel=\"first\" href=\"{first}\">First page</a> "));
         }
-        if let Some(cursor) = &answer.cursor {
-            let next = Asking { cursor: cursor.clone(), ..self.clone() }.link();
+        let at = |cursor: &String| Asking { cursor: cursor.clone(), ..self.clone() }.link();
+        if let Some(previous) = answer.previous.as_ref().map(at) {
+            links.push_str(&format!("<a rel=\"prev\" href=\"{previous}\">Previous page</a> "));
+        }
+        if let Some(next) = answer.cursor.as_ref().map(at) {
             links.push_str(&format!("<a rel=\"next\" href=\"{next}\">Next page</a>"));
         }
         if links.is_empty() { links } else { format!("<nav class=\"pages\" aria-label=\"Pages\">{links}</nav>") }

@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::ApiResource;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use watch::{Health, Source as Followed};
+use watch::{AfterLoss, Guard, Health, Source, Why};
 
-use super::{Member, Stream, find_uid};
+use super::{Member, Stream, find_uid, uid};
 use crate::index::Kept;
 use crate::kinds::{self, KindSpec};
 use crate::service::collect::Collected;
-use crate::service::discovery::resolve;
+use crate::service::discovery::{Discovery, Served};
 use crate::service::error::Error;
 use crate::service::options::{Authorizer, Settings};
 use crate::service::review::Reviewer;
@@ -28,7 +30,9 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) async fn supervise(shared: Arc<Shared>, member: Arc<Member>) {
     let mut stop = member.stop.subscribe();
     let Ok(connection) = &member.connection else { return };
-    let mut task = Task { shared: &shared, member: &member, client: &connection.client, running: JoinSet::new() };
+    let client = &connection.client;
+    let (running, guard, replaced) = (JoinSet::new(), Guard::none(), Arc::default());
+    let mut task = Task { shared: &shared, member: &member, client, running, guard, replaced };
     tokio::select! {
         () = task.run() => {}
         _ = stop.wait_for(|stop| *stop) => {}
@@ -38,12 +42,23 @@ pub(super) async fn supervise(shared: Arc<Shared>, member: Arc<Member>) {
     member.state_mut().streams.clear();
 }
 
+/// How a kind is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Followed {
+    Well,
+    /// The cluster does not serve it any more.
+    InVain,
+}
+
 struct Task<'a> {
     shared: &'a Arc<Shared>,
     member: &'a Arc<Member>,
     client: &'a Client,
     /// Each ends with the kind that it collected, or with none.
     running: JoinSet<Option<(String, String)>>,
+    guard: Guard,
+    /// Told by the guard that another cluster answers.
+    replaced: Arc<Notify>,
 }
 
 impl Task<'_> {
@@ -100,12 +115,15 @@ impl Task<'_> {
 
     /// Follows for as long as it is this cluster.
     async fn follow(&mut self, uid: &str) {
+        self.guard_against_others(uid);
         if self.member.rules.authorizer == Authorizer::Rbac {
             for kind in rbac::KINDS {
                 self.follow_rbac(kind);
             }
         }
         self.follow_namespaces();
+        let (client, deadline) = (self.client.clone(), self.shared.settings.deadline);
+        let mut discovery = Discovery::new(client, deadline, Arc::clone(&self.shared.kinds));
         let mut absent: BTreeSet<(String, String)> = BTreeSet::new();
         let mut was_withheld = None;
         loop {
@@ -114,7 +132,7 @@ impl Task<'_> {
             if answered.as_ref().is_ok_and(|found| found != uid) {
                 return;
             }
-            let unserved = self.look().await;
+            let unserved = self.look(&mut discovery).await;
             if answered.is_ok() {
                 self.forget_absent(&unserved, &absent).await;
                 absent = unserved;
@@ -126,6 +144,7 @@ impl Task<'_> {
                     self.shared.changed.bump();
                 }
                 tokio::select! {
+                    () = self.replaced.notified() => return,
                     ended = self.running.join_next() => {
                         match ended {
                             Some(Ok(Some(kind))) => self.member.ended(&kind),
@@ -139,23 +158,58 @@ impl Task<'_> {
         }
     }
 
-    /// Begins to follow kinds that are served and were not, or that are served otherwise now; tells which are not served.
-    async fn look(&mut self) -> BTreeSet<(String, String)> {
-        let mut unserved = BTreeSet::new();
+    /// Streams that were lost take nothing in before it is certain that this cluster answers: rows of another under its name,
+    /// and its grants for these rows, must not be, not for a moment.
+    fn guard_against_others(&mut self, uid: &str) {
+        self.replaced = Arc::default();
+        let (client, deadline) = (self.client.clone(), self.shared.settings.deadline);
+        let (expected, replaced) = (uid.to_owned(), Arc::clone(&self.replaced));
+        self.guard = Guard::by(move || {
+            let (client, expected, replaced) = (client.clone(), expected.clone(), Arc::clone(&replaced));
+            let asked = async move {
+                match uid::ask(&client, deadline).await {
+                    Ok(found) if found == expected => Ok(()),
+                    Ok(_) => {
+                        replaced.notify_one();
+                        Err(Why::Replaced)
+                    }
+                    Err(unknown) => Err(unknown.why()),
+                }
+            };
+            asked.boxed()
+        });
+    }
+
+    /// A source of this cluster.
+    fn source(&self, resource: ApiResource) -> Source {
+        let guard = self.guard.clone();
+        Source { guard, ..Source::new(&self.member.name, self.client.clone(), resource) }
+    }
+
+    /// Begins to follow kinds that are served and were not, or that are served again; tells which are not served.
+    async fn look(&mut self, discovery: &mut Discovery) -> BTreeSet<(String, String)> {
         let kinds = Arc::clone(&self.shared.kinds);
-        for spec in kinds.iter() {
-            let key = (spec.group.clone(), spec.kind.clone());
-            let stream = self.member.state().streams.get(&key).cloned();
+        let followed = |spec: &KindSpec| {
+            let stream = self.member.state().streams.get(&(spec.group.clone(), spec.kind.clone())).cloned();
             let absent = |stream: &Stream| matches!(*stream.handle.health().borrow(), Health::Absent { .. });
-            if stream.as_ref().is_some_and(|stream| !absent(stream)) {
-                continue;
-            }
-            match resolve(self.client, spec, self.shared.settings.deadline).await {
-                // Its stream waits for it by itself, unless it is in another version now.
-                Some(resource) if stream.as_ref().is_some_and(|stream| *stream.handle.resource() == resource) => {}
-                Some(resource) => self.collect(spec, resource).await,
-                None if stream.is_none() => drop(unserved.insert(key)),
-                None => {}
+            stream.map(|stream| if absent(&stream) { Followed::InVain } else { Followed::Well })
+        };
+        let missing: Vec<(&KindSpec, Option<Followed>)> = kinds
+            .iter()
+            .map(|spec| (spec, followed(spec)))
+            .filter(|(_, followed)| *followed != Some(Followed::Well))
+            .collect();
+        if missing.is_empty() {
+            return BTreeSet::new();
+        }
+        discovery.look(&missing.iter().map(|(spec, _)| *spec).collect::<Vec<_>>()).await;
+        let mut unserved = BTreeSet::new();
+        for (spec, followed) in missing {
+            match discovery.served(spec).await {
+                // Whoever follows in vain asks less and less often: it begins anew.
+                Served::As(resource) => self.collect(spec, resource).await,
+                Served::No if followed.is_none() => drop(unserved.insert((spec.group.clone(), spec.kind.clone()))),
+                Served::No | Served::Unknown => {}
             }
         }
         unserved
@@ -178,7 +232,7 @@ impl Task<'_> {
 
     async fn collect(&mut self, spec: &KindSpec, resource: ApiResource) {
         let filter = kinds::filter(spec, &self.shared.kinds);
-        let source = Followed { filter, ..Followed::new(&self.member.name, self.client.clone(), resource.clone()) };
+        let source = Source { filter, ..self.source(resource.clone()) };
         let followed = watch::follow(&self.shared.row_keys, source, self.shared.settings.watch.clone()).await;
         let follower = match followed {
             Ok(follower) => follower,
@@ -204,10 +258,12 @@ impl Task<'_> {
 
     fn follow_rbac(&mut self, kind: access::rbac::RbacKind) {
         let (shared, member) = (Arc::clone(self.shared), Arc::clone(self.member));
-        let source = Followed::new(&member.name, self.client.clone(), rbac::resource(kind));
+        let source = self.source(rbac::resource(kind));
+        // Until it is certain what was revoked meanwhile, what was known before does not count.
+        let settings = watch::Settings { after_loss: AfterLoss::List, ..shared.settings.watch.clone() };
         self.running.spawn(async move {
             loop {
-                match watch::follow(&shared.own_keys, source.clone(), shared.settings.watch.clone()).await {
+                match watch::follow(&shared.own_keys, source.clone(), settings.clone()).await {
                     Ok(follower) => member.rbac.follow(kind, follower, &shared.changed).await,
                     Err(error) => tracing::warn!(cluster = member.name, ?kind, %error, "RBAC cannot be followed"),
                 }
@@ -218,10 +274,7 @@ impl Task<'_> {
 
     fn follow_namespaces(&mut self) {
         let (shared, member) = (Arc::clone(self.shared), Arc::clone(self.member));
-        let source = Followed {
-            content: watch::Content::Metadata,
-            ..Followed::new(&member.name, self.client.clone(), namespaces::resource())
-        };
+        let source = Source { content: watch::Content::Metadata, ..self.source(namespaces::resource()) };
         self.running.spawn(async move {
             loop {
                 match watch::follow(&shared.own_keys, source.clone(), shared.settings.watch.clone()).await {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use testbed::{Cluster, eventually};
 
 use super::maps::Maps;
-use super::world::{HOME, LIMIT, Place, added, bytes, client, local, reader, report, second, synced};
+use super::world::{HOME, LIMIT, Place, added, bytes, local, reader, report, second, synced};
 
 /// How many rows of a namespace there are, whoever may see them.
 fn rows(explorer: &Explorer, cluster: &str, namespace: &str) -> u64 {
@@ -157,7 +157,7 @@ async fn secrets_with_the_label_are_clusters_for_as_long_as_they_are_there() {
     let open = || async {
         let mut options = place.options(&["v1/ConfigMap"]).await;
         options.local = Some(local(&reader(home)));
-        options.secrets = Some(Secrets { client: client(&reader(home)), namespace: namespace.clone() });
+        options.secrets = Some(Secrets { client: reader(home).plain_client(), namespace: namespace.clone() });
         Explorer::open(options).await.unwrap()
     };
     let explorer = open().await;

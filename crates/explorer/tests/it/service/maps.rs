@@ -1,80 +1,36 @@
-//! What happens in a cluster: ConfigMaps of a fresh namespace that are made, changed and deleted, at random too.
+//! What happens in a cluster, and whether the explorer shows it.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use explorer::Explorer;
 use explorer::query::Query;
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
-use serde_json::json;
+use kube::ResourceExt;
+use kube::api::ListParams;
 use testbed::{Cluster, eventually};
 
 use super::world::{LIMIT, master};
 
+/// The ConfigMaps of a fresh namespace, and what should be known of them.
 #[derive(Clone)]
 pub(crate) struct Maps {
-    pub(crate) api: Api<ConfigMap>,
-    pub(crate) namespace: String,
+    maps: testbed::Maps,
     /// What the cluster is called in the explorer.
     pub(crate) cluster: String,
 }
 
+impl Deref for Maps {
+    type Target = testbed::Maps;
+
+    fn deref(&self) -> &testbed::Maps {
+        &self.maps
+    }
+}
+
 impl Maps {
     pub(crate) async fn new(cluster: &Cluster, name: &str, prefix: &str) -> Maps {
-        let namespace = cluster.namespace(prefix).await;
-        let api = Api::namespaced(cluster.client(), &namespace);
-        // The controller-manager makes one in each namespace; it must not come in the middle of a comparison.
-        eventually(LIMIT, || async { api.get_opt("kube-root-ca.crt").await.unwrap().is_some() }).await;
-        Maps { api, namespace, cluster: name.to_owned() }
-    }
-
-    pub(crate) async fn create(&self, name: &str) {
-        let object = json!({"metadata": {"name": name, "labels": {"made": "yes"}}, "data": {"n": "0"}});
-        let object: ConfigMap = serde_json::from_value(object).unwrap();
-        match self.api.create(&PostParams::default(), &object).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            made => drop(made.unwrap()),
-        }
-    }
-
-    pub(crate) async fn create_many(&self, count: usize) {
-        let names = (0..count).map(|number| format!("many-{number}"));
-        futures::stream::iter(names).for_each_concurrent(16, |name| async move { self.create(&name).await }).await;
-    }
-
-    pub(crate) async fn delete(&self, name: &str) {
-        ignoring_404(self.api.delete(name, &DeleteParams::default()).await.map(drop));
-    }
-
-    pub(crate) async fn update(&self, name: &str) {
-        let patch = json!({"data": {"n": fastrand::u64(..).to_string()}});
-        ignoring_404(self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop));
-    }
-
-    pub(crate) async fn delete_all(&self) {
-        self.api.delete_collection(&DeleteParams::default(), &ListParams::default().labels("made")).await.unwrap();
-    }
-
-    /// One random thing to one of `names` objects.
-    async fn step(&self, random: &mut fastrand::Rng, names: usize) {
-        let name = format!("many-{}", random.usize(..names));
-        match random.u32(..10) {
-            0..4 => self.create(&name).await,
-            4..7 => self.update(&name).await,
-            7..9 => self.delete(&name).await,
-            _ => {
-                self.delete(&name).await;
-                self.create(&name).await;
-            }
-        }
-    }
-
-    pub(crate) async fn steps(&self, random: &mut fastrand::Rng, names: usize, count: usize) {
-        let seeds: Vec<u64> = (0..count).map(|_| random.u64(..)).collect();
-        let one = |seed| async move { self.step(&mut fastrand::Rng::with_seed(seed), names).await };
-        futures::stream::iter(seeds).for_each_concurrent(8, one).await;
+        Maps { maps: testbed::Maps::new(cluster, prefix).await, cluster: name.to_owned() }
     }
 
     /// Uid and version of each, by name.
@@ -119,11 +75,4 @@ fn difference(rows: &Versions, truth: &Versions) -> String {
         names.take(5).collect::<Vec<_>>()
     };
     format!("rows alone: {:?}; cluster alone: {:?}", only(rows, truth), only(truth, rows))
-}
-
-fn ignoring_404(done: kube::Result<()>) {
-    match done {
-        Err(kube::Error::Api(status)) if status.code == 404 => {}
-        other => other.unwrap(),
-    }
 }

@@ -13,7 +13,6 @@ use explorer::query::Query;
 use explorer::service::{
     Authorizer, ClusterReport, KindState, Local, MIGRATIONS, Metrics, NewCluster, Options, Rules, Sealing, Settings,
 };
-use kube::Client;
 use testbed::{Cluster, Kubeconfig, eventually};
 
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
@@ -86,19 +85,11 @@ pub(crate) fn reader(cluster: &Cluster) -> Kubeconfig {
 pub(crate) fn local(kubeconfig: &Kubeconfig) -> Local {
     Local {
         name: HOME.to_owned(),
-        client: client(kubeconfig),
+        client: kubeconfig.plain_client(),
         address: kubeconfig.config(),
         authorizer: Authorizer::Rbac,
         tokens: BTreeMap::new(),
     }
-}
-
-/// A client that tells of faults when they happen, as the product's does.
-pub(crate) fn client(kubeconfig: &Kubeconfig) -> Client {
-    let mut config = kubeconfig.config();
-    config.default_retry = false;
-    config.connect_timeout = Some(Duration::from_secs(5));
-    Client::try_from(config).unwrap()
 }
 
 pub(crate) fn added(name: &str, kubeconfig: &Kubeconfig, rules: Rules) -> NewCluster {

@@ -2,13 +2,7 @@
 //!
 //! The door is [`document`].
 
-use std::sync::LazyLock;
-
 use access::http::api::{self, Answer, Document, Input, Operation};
-use access::http::{Caller, Problem};
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use serde_json::{Value, json};
 
 use super::input::STORE;
@@ -16,16 +10,11 @@ use super::operation::Route;
 use super::{FAMILIES, protocol};
 
 pub(super) const ROUTES: &[Route] = &[api::Route(
-    || get(show),
+    || api::document(document),
     Operation::new("GET", "/api/states/openapi.json", "getOpenApi", "This document")
         .needs("none: any authenticated caller")
         .answers(Answer::Document),
 )];
-
-async fn show(_caller: Caller) -> Result<Response, Problem> {
-    static TEXT: LazyLock<String> = LazyLock::new(document);
-    Ok(([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response())
-}
 
 /// The document, laid out for people.
 pub fn document() -> String {

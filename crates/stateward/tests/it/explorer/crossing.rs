@@ -43,27 +43,36 @@ async fn add(admin: &Person, name: &str, kubeconfig: &str, more: Value) -> (u16,
 }
 
 /// A user by certificate of the first cluster, as this server knows her.
-struct User {
+pub(super) struct User {
     world: World,
     client: reqwest::Client,
 }
 
 impl User {
-    fn new(world: World, name: &str, groups: &[&str]) -> User {
+    pub(super) fn new(world: World, name: &str, groups: &[&str]) -> User {
         let user = world.cluster.user(name, groups);
         let pair = Pair { certificate_pem: user.certificate_pem, key_pem: user.key_pem };
         User { world, client: world.server.client_with(&pair) }
     }
 
-    async fn names(&self, query: &str) -> Vec<String> {
-        let body = json!({ "query": query, "unstructured": false });
+    pub(super) async fn find(&self, query: &str) -> Value {
+        let body = json!({ "query": query, "facets": true, "unstructured": false });
         let request = self.world.server.request_by(&self.client, "POST", "/v1/query").json(&body);
         let (status, text) = answer(request).await;
         assert_eq!(status, 200, "{text}");
-        super::names(&serde_json::from_str(&text).unwrap())
+        serde_json::from_str(&text).unwrap()
     }
 
-    async fn sees(&self, query: &str, expected: &[&str]) {
+    pub(super) async fn names(&self, query: &str) -> Vec<String> {
+        super::names(&self.find(query).await)
+    }
+
+    /// A page as the browser of hers gets it.
+    pub(super) async fn text(&self, path: &str) -> String {
+        answer(self.world.server.request_by(&self.client, "GET", path)).await.1
+    }
+
+    pub(super) async fn sees(&self, query: &str, expected: &[&str]) {
         eventually(PATIENCE, || async {
             let names = self.names(query).await;
             if names == expected { Ok(()) } else { Err(format!("{names:?}")) }

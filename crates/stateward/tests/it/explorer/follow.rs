@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
 use reqwest::Response;
 use serde_json::{Value, json};
 use testbed::{Scope, eventually, rule, scale, subject};
@@ -266,4 +267,53 @@ async fn no_more_follow_than_the_setting_says() {
         response.status().as_u16() == 200
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_waits_for_a_slow_reader_is_not_told_to_whoever_lost_it_meanwhile() {
+    let world = world().await;
+    let namespace = world.cluster.namespace("slow").await;
+    let person = world.nobody(&namespace, "jane").await;
+    let admin = world.admin().await;
+    // More than fits between a server and a client that reads nothing.
+    let (count, message) = (80, "x".repeat(500_000));
+    let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("explore.example", "v1", "Gadget"), "gadgets");
+    let gadgets: Api<DynamicObject> = Api::namespaced_with(world.cluster.client(), &namespace, &kind);
+    for number in 0..count {
+        let condition = json!({ "type": "Ready", "status": "True", "message": message });
+        let gadget = DynamicObject::new(&format!("gadget-{number}"), &kind);
+        let gadget = gadget.data(json!({ "status": { "conditions": [condition] } }));
+        gadgets.create(&PostParams::default(), &gadget).await.unwrap();
+    }
+    let query = format!("ns:\"{namespace}\" kind:Gadget");
+    eventually(PATIENCE, || async { total(&admin, &query).await == count }).await;
+    let mut stream = Stream::open(&person, &query, None).await;
+    assert_eq!(stream.next().await.unwrap().kind, "ready");
+
+    // All rows are told at once, and then the reader reads nothing.
+    let rules = [rule(&["list"], &["explore.example"], &["gadgets"])];
+    let account = [subject::service_account(&namespace, "jane")];
+    let grant = world.cluster.grant(Scope::Namespace(&namespace), &account, &rules).await;
+    eventually(PATIENCE, || async { total(&person, &query).await == count }).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.cluster.remove_binding(&grant).await;
+    eventually(PATIENCE, || async { total(&person, &query).await == 0 }).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (mut told, mut gone) = (0, std::collections::BTreeSet::new());
+    while gone.len() < usize::try_from(count).unwrap() {
+        let event = stream.next().await.expect("the stream goes on");
+        match event.kind.as_str() {
+            "changed" => told += 1,
+            "gone" => drop(gone.insert(event.data["name"].as_str().unwrap().to_owned())),
+            other => panic!("{other}"),
+        }
+    }
+    // Some were on their way already.
+    assert!(told < count / 2, "{told} of {count} rows were told");
+}
+
+/// How many rows there are, without reading them.
+async fn total(person: &Person, query: &str) -> u64 {
+    let answer = person.ask(json!({ "query": query, "limit": 1, "unstructured": false })).await;
+    answer["total"].as_u64().unwrap()
 }

@@ -117,6 +117,14 @@ async fn the_page_shows_rows_facets_chips_pages_and_keeps_them_in_the_url() {
         second.contains(">map-00</a>") && !second.contains(">map-29</a>") && second.contains("rel=\"first\""),
         "{second}"
     );
+    let previous =
+        second.split("rel=\"prev\" href=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a way back");
+    let (_, first) = browser.get(&previous.replace("&amp;", "&")).await;
+    assert!(
+        first.contains(">map-29</a>") && first.contains(">map-05</a>") && !first.contains(">map-04</a>"),
+        "{first}"
+    );
+    assert!(!first.contains("rel=\"prev\"") && first.contains("rel=\"next\""), "{first}");
     // A link of a facet leads to fewer rows, and one of a chip back.
     let (_, fault) = browser.get("/explore?q=status:no").await;
     assert!(fault.contains("at character 8") && fault.contains("value=\"status:no\""), "{fault}");
@@ -133,7 +141,7 @@ async fn the_page_shows_rows_facets_chips_pages_and_keeps_them_in_the_url() {
         assert_eq!(browser.get(asset).await.0, 200, "{asset}");
     }
     let (_, script) = browser.get("/explore/script.js").await;
-    for key in ["\"/\"", "\"j\"", "\"k\"", "\"?\""] {
+    for key in ["\"/\"", "\"j\"", "\"k\"", "\"[\"", "\"]\"", "\"?\""] {
         assert!(script.contains(key), "{key}");
     }
 }

@@ -21,6 +21,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && search) { event.preventDefault(); search.focus(); search.select(); }
   if (event.key === "j") move(1);
   if (event.key === "k") move(-1);
+  if (event.key === "[") document.querySelector("a[rel=prev]")?.click();
+  if (event.key === "]") document.querySelector("a[rel=next]")?.click();
   if (event.key === "x") {
     const box = document.activeElement.closest("tr")?.querySelector("input[type=checkbox]");
     if (box) box.checked = !box.checked;

@@ -1,0 +1,135 @@
+//! Clusters in which RBAC is not all that decides: a webhook before it allows, denies, has no opinion, or is down.
+
+use access::{Identity, Source};
+use explorer::Explorer;
+use explorer::service::{Authorizer, Crossing, Rules};
+use serde_json::Value;
+use testbed::{Cluster, Failure, Opinion, Scope, Webhook, eventually, rule, subject};
+
+use super::maps::Maps;
+use super::world::{LIMIT, Place, added, found, reader, somebody, synced};
+
+/// What a question is about: verb, resource and namespace.
+fn about(spec: &Value) -> (String, String, String) {
+    let text = |field: &str| spec["resourceAttributes"][field].as_str().unwrap_or_default().to_owned();
+    (text("verb"), text("resource"), text("namespace"))
+}
+
+fn judged(name: &str) -> Identity {
+    somebody(Source::TokenReview, &format!("judged-{name}"), &["developers"])
+}
+
+/// An explorer with this cluster, decided by reviews or by RBAC.
+async fn open(cluster: &Cluster, authorizer: Authorizer) -> Explorer {
+    let mut options = Place::new().options(&["v1/ConfigMap", "v1/Namespace"]).await;
+    options.settings.review_ttl = std::time::Duration::from_millis(200);
+    let explorer = Explorer::open(options).await.unwrap();
+    let rules = Rules { identity: Crossing::Shared, authorizer, ..Rules::default() };
+    explorer.add_cluster(added("leaf", &reader(cluster), rules)).await.unwrap();
+    synced(&explorer, "leaf", 2).await;
+    explorer
+}
+
+/// Waits until somebody finds in these namespaces rows, and in no others of the two.
+async fn sees(explorer: &Explorer, who: &Identity, maps: &[Maps; 2], expected: [bool; 2]) {
+    eventually(LIMIT, || async {
+        let mut seen = [false; 2];
+        for (seen, maps) in seen.iter_mut().zip(maps) {
+            *seen = !found(explorer, who, &format!("ns:{} kind:ConfigMap", maps.namespace)).await.is_empty();
+        }
+        let withheld = explorer.visibility(who).await.withheld();
+        if seen == expected { Ok(()) } else { Err(format!("{seen:?} and not {expected:?}; {withheld:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_denies_hides_what_rbac_grants_and_one_that_allows_shows_what_it_does_not() {
+    let webhook = Webhook::start(|_| Opinion::None);
+    let cluster = Cluster::judged_by(&webhook, Failure::Deny).await;
+    let maps = [Maps::new(&cluster, "leaf", "one").await, Maps::new(&cluster, "leaf", "two").await];
+    for maps in &maps {
+        maps.create("map").await;
+    }
+    let jane = judged("jane");
+    let names = [maps[0].namespace.clone(), maps[1].namespace.clone()];
+    let [one, two] = names.clone();
+    let may = [rule(&["list", "get"], &[""], &["configmaps"])];
+    cluster.grant(Scope::Cluster, &[subject::group("developers")], &may).await;
+    let (explorer, by_rbac) = (open(&cluster, Authorizer::Review).await, open(&cluster, Authorizer::Rbac).await);
+    // By no opinion RBAC decides, and so both ways come to the same.
+    sees(&explorer, &jane, &maps, [true, true]).await;
+    sees(&by_rbac, &jane, &maps, [true, true]).await;
+
+    // It denies one namespace: the grant for the whole cluster does not help there.
+    let denied = one.clone();
+    webhook.decide(move |spec| if about(spec).2 == denied { Opinion::Deny } else { Opinion::None });
+    sees(&explorer, &jane, &maps, [false, true]).await;
+    // Facets, suggestions and totals are of the same rows.
+    let sight = explorer.visibility(&jane).await;
+    let field = explorer::query::Field::Namespace;
+    let suggested = explorer.read(|index| index.suggest(&field, "", 1000, &sight));
+    assert!(suggested.iter().any(|found| found.value == two) && suggested.iter().all(|found| found.value != one));
+    // Compiled RBAC knows nothing of it: this is why such a cluster needs reviews.
+    sees(&by_rbac, &jane, &maps, [true, true]).await;
+
+    // It denies `get` and not `list`: rows without bodies, and no word of a body finds one.
+    webhook.decide(|spec| if about(spec).0 == "get" { Opinion::Deny } else { Opinion::None });
+    eventually(LIMIT, || async {
+        let sight = explorer.visibility(&jane).await;
+        let query = explorer::query::Query::parse(&format!("ns:{one} name:map")).unwrap();
+        let rows = explorer.read(|index| index.query(&query, &sight)).rows;
+        rows.len() == 1 && !rows[0].has_body && explorer.body(&rows[0].row.key, &sight).await.unwrap().is_none()
+    })
+    .await;
+    assert!(found(&explorer, &jane, &format!("ns:{one} Object.data.n:0")).await.is_empty());
+
+    // It allows somebody whom RBAC does not know, in one namespace, and cluster-scoped rows only where it says so.
+    let nobody = somebody(Source::TokenReview, "judged-nobody", &[]);
+    sees(&explorer, &nobody, &maps, [false, false]).await;
+    let allowed = two.clone();
+    webhook.decide(move |spec| {
+        let (verb, resource, namespace) = about(spec);
+        let shown = verb == "list" && resource == "configmaps" && namespace == allowed;
+        if shown { Opinion::Allow } else { Opinion::None }
+    });
+    sees(&explorer, &nobody, &maps, [false, true]).await;
+    assert!(found(&explorer, &nobody, "kind:Namespace").await.is_empty());
+    webhook.decide(|spec| if about(spec).1 == "namespaces" { Opinion::Allow } else { Opinion::None });
+    eventually(LIMIT, || async {
+        let seen = found(&explorer, &nobody, "kind:Namespace").await;
+        names.iter().all(|name| seen.contains(&format!("leaf//{name}")))
+    })
+    .await;
+    sees(&explorer, &nobody, &maps, [false, false]).await;
+    explorer.close().await;
+    by_rbac.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_is_down_shows_nothing_where_its_failure_denies_and_is_back_by_itself() {
+    let webhook = Webhook::start(|_| Opinion::Allow);
+    let cluster = Cluster::judged_by(&webhook, Failure::Deny).await;
+    let maps = [Maps::new(&cluster, "leaf", "one").await, Maps::new(&cluster, "leaf", "two").await];
+    let explorer = open(&cluster, Authorizer::Review).await;
+    let jane = judged("jane");
+    sees(&explorer, &jane, &maps, [true, true]).await;
+    webhook.decide(|_| Opinion::Broken);
+    sees(&explorer, &jane, &maps, [false, false]).await;
+    webhook.decide(|_| Opinion::Allow);
+    sees(&explorer, &jane, &maps, [true, true]).await;
+
+    // The API server itself is away: nobody can be asked, and that is told.
+    cluster.stop_api_server().await;
+    eventually(LIMIT, || async {
+        let withheld = explorer.visibility(&jane).await.withheld();
+        if withheld.len() == 1 { Ok(()) } else { Err(format!("{withheld:?}")) }
+    })
+    .await;
+    assert!(found(&explorer, &jane, "").await.is_empty());
+    let kept = explorer.read(explorer::Index::inventory).values().sum::<u64>();
+    assert!(kept > 0, "nothing is deleted by it");
+    cluster.start_api_server().await;
+    sees(&explorer, &jane, &maps, [true, true]).await;
+    explorer.close().await;
+}
