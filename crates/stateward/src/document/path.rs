@@ -44,7 +44,7 @@ impl Template {
                 "end" => ranges = Some(false),
                 words if words.starts_with("range ") => ranges = Some(true),
                 words if words.starts_with('"') || words.starts_with('\'') => {
-                    found.push(Part::Literal(literal(words)?))
+                    found.push(Part::Literal(literal(words)?));
                 }
                 words => found.push(Part::Path(path(words)?)),
             }
@@ -91,7 +91,9 @@ fn render(parts: &[Part], document: &Document, text: &mut String) {
                 text.push_str(&found.join(" "));
             }
             Part::Range(steps, within) => {
-                select(steps, document).into_iter().for_each(|item| render(within, item, text));
+                for item in select(steps, document) {
+                    render(within, item, text);
+                }
             }
         }
     }

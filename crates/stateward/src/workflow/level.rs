@@ -76,7 +76,7 @@ impl<'a> Walk<'a> {
                 let within = within.map(|index| inner.outputs.remove(index));
                 let type_ref = self.manifests.output_type(implementation, &output.name).cloned();
                 renamed.insert(output.from.clone(), output.name.clone());
-                level.add(put_out(step, output, within, type_ref, &aliases)?)?;
+                level.add(put_out(step, output, within.as_ref(), type_ref, &aliases)?)?;
             }
             // What an action puts out and nobody here names is kept all the same.
             for mut output in std::mem::take(&mut inner.outputs) {
@@ -132,12 +132,12 @@ impl Level {
 fn put_out(
     step: &Step,
     output: &StepOutput,
-    within: Option<Output>,
+    within: Option<&Output>,
     type_ref: Option<TypeRef>,
     aliases: &BTreeMap<String, Injected>,
 ) -> Result<Output, Fault> {
     let field = || format!("capact-outputTypeInstances \"{}\" of step {}", output.name, step.name);
-    let nested = within.as_ref().and_then(|within| within.alias.clone());
+    let nested = within.and_then(|within| within.alias.clone());
     if let (Some(here), Some(there)) = (&output.backend, &nested)
         && here != there
     {
@@ -150,8 +150,8 @@ fn put_out(
         Some(Injected::Other) => Err(Fault::NotStorage(alias.clone())),
         None => Err(Fault::UnknownAlias(alias.clone())),
     });
-    let backend = own.transpose()?.or_else(|| within.as_ref().and_then(|within| within.backend.clone()));
-    let type_ref = type_ref.or_else(|| within.as_ref().map(|within| within.type_ref.clone())).ok_or_else(|| {
+    let backend = own.transpose()?.or_else(|| within.and_then(|within| within.backend.clone()));
+    let type_ref = type_ref.or_else(|| within.map(|within| within.type_ref.clone())).ok_or_else(|| {
         let fault = "its Type is not known: add it to spec.additionalOutput.typeInstances, or give the Interface or the \
                      Implementation of the action with another -f";
         Fault::field(field(), fault)

@@ -65,6 +65,7 @@ struct Reference {
 /// What must be there before the workflow can be run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_field_names, reason = "the words of the manifest")]
 pub struct Requirement {
     pub all_of: Vec<Item>,
     pub any_of: Vec<Item>,

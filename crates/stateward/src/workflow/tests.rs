@@ -4,7 +4,7 @@ use super::*;
 use crate::document::Document;
 
 /// The proposal's requirement and outputs, in a whole Implementation.
-const SEED: &str = r#"
+const SEED: &str = r"
 ocfVersion: 0.0.1
 revision: 0.1.0
 kind: Implementation
@@ -52,7 +52,7 @@ spec:
                 - name: helm-release
                   from: helm-release
                   backend: helm-storage # new property -> alias defined in the `requires` section
-"#;
+";
 
 fn manifests(texts: &[&str]) -> Manifests {
     let mut manifests = Manifests::default();
@@ -172,7 +172,7 @@ fn of_several_backends_the_chosen_one_counts_then_revision_then_default() {
 /// Runs the seed's Implementation as an action; `OUTPUT` is what it makes of the inner record.
 fn outer(output: &str) -> String {
     format!(
-        r#"
+        r"
 kind: Implementation
 metadata: {{prefix: cap.implementation.suite, name: install}}
 spec:
@@ -187,7 +187,7 @@ spec:
   outputTypeInstanceRelations:
     renamed: {{uses: [cluster]}}
   action: {{args: {{workflow: {{templates: [{{steps: [[{{name: inner, capact-action: mattermost.install, capact-outputTypeInstances: [{output}]}}]]}}]}}}}}}
-"#
+"
     )
 }
 

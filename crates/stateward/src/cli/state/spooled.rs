@@ -11,6 +11,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use states::codec::{self, BadState, Facts, Limits, Received, Receiver, SpoolPlace};
 use tokio::sync::mpsc;
 
+use crate::cli::output::hexadecimal;
 use crate::cli::failure::{Exit, Failure};
 use crate::client::transfer::{Pieces, Upload};
 use crate::config::Environment;
@@ -78,11 +79,6 @@ fn restored(received: &Mutex<Received>, index: usize) -> anyhow::Result<Bytes> {
     let mut bytes = Vec::new();
     codec::restore(&received.segments[index], &stored, None, &mut bytes)?;
     Ok(bytes.into())
-}
-
-/// Digits as the server shows a hash.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn bad(from: &str, fault: &BadState) -> Failure {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::artifact::Artifact;
+use crate::cli::output::hexadecimal;
 use crate::document::Document;
 
 /// Artifacts by the name of their file.
@@ -134,8 +135,7 @@ impl Payload {
         let run_is_named = self.records.iter().all(|record| record.at(&["createdBy"]).is_some());
         let text = if run_is_named { self.whole.to_json() } else { input.to_json() };
         let hash = digest(&SHA256, text.as_bytes());
-        let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("step-upload-{hex}")
+        format!("step-upload-{}", hexadecimal(hash.as_ref()))
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Health {
 
 pub async fn run(hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
     let backends = hub.backends().await?;
-    let rows: Vec<Row> = hub.read(backends.clone())?;
+    let rows: Vec<Row> = hub.read(&backends)?;
     output::show_exactly(format, &Document::map([("items", backends)]), || table(&rows))
 }
 

@@ -33,7 +33,7 @@ struct Retired {
 impl Retire {
     pub async fn run(self, hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
         let answer = hub.retire(&hub.id(&self.backend).await?, self.move_to.as_deref()).await?;
-        let Retired { moved, left } = hub.read(answer.clone())?;
+        let Retired { moved, left } = hub.read(&answer)?;
         output::show_exactly(format, &answer, || {
             let row = |what: &str, id: String| vec![id, what.to_owned()];
             let moved = moved.into_iter().map(|id| row("moved", id));

@@ -21,7 +21,7 @@ impl Test {
         let (mut items, mut rows) = (Vec::new(), Vec::new());
         for backend in &self.backends {
             let found = hub.backend(backend).await?;
-            rows.push(hub.read::<Row>(found.clone())?);
+            rows.push(hub.read::<Row>(&found)?);
             items.push(found);
         }
         output::show_exactly(format, &Document::map([("items", Document::List(items))]), || table(&rows))?;

@@ -42,7 +42,9 @@ impl Delete {
         if !deleted.is_empty() {
             let items: Vec<_> = deleted.iter().map(|id| json!({ "id": id })).collect();
             output::show(format, &json!({ "items": items }), || {
-                deleted.iter().map(|id| format!("TypeInstance \"{}\" deleted\n", output::plain(id))).collect()
+                let lines: Vec<String> =
+                    deleted.iter().map(|id| format!("TypeInstance \"{}\" deleted\n", output::plain(id))).collect();
+                lines.concat()
             })?;
         }
         failure.map_or(Ok(()), |failure| Err(failure.into()))

@@ -62,7 +62,7 @@ impl Journal {
 
 async fn list(hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
     let journal = hub.journal().await?;
-    let entries: Vec<Entry> = hub.read(journal.clone())?;
+    let entries: Vec<Entry> = hub.read(&journal)?;
     output::show_exactly(format, &Document::map([("items", journal)]), || {
         let rows: Vec<Vec<String>> = entries.into_iter().map(cells).collect();
         let header = ["ENTRY", "OPERATION", "BACKEND", "TYPE INSTANCES", "STARTED", "ATTEMPTS", "ERROR"];

@@ -51,7 +51,7 @@ impl Get {
 }
 
 pub fn show_types(hub: Hub<'_>, format: Format, types: Document) -> anyhow::Result<()> {
-    let rows: Vec<Row> = hub.read(types.clone())?;
+    let rows: Vec<Row> = hub.read(&types)?;
     output::show_exactly(format, &Document::map([("items", types)]), || {
         let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
         output::table(&["TYPE", "LATEST", "REVISIONS", "ATTACHED TO"], &rows)

@@ -56,7 +56,8 @@ pub struct Created {
 struct Page {
     items: Vec<Document>,
     end_cursor: Option<String>,
-    has_next_page: bool,
+    #[serde(rename = "hasNextPage")]
+    goes_on: bool,
 }
 
 impl<'a> Hub<'a> {
@@ -67,11 +68,11 @@ impl<'a> Hub<'a> {
     /// The rows of a table, of all pages.
     pub async fn rows(&self, filter: &Document) -> Result<Vec<Row>, Failure> {
         let items = self.pages(documents::ROW, filter, ROWS).await?;
-        items.into_iter().map(|item| self.read(item)).collect()
+        items.into_iter().map(|item| self.read(&item)).collect()
     }
 
     pub async fn row(&self, id: &str) -> Result<Row, Failure> {
-        self.read(self.one(documents::ROW, id).await?)
+        self.read(&self.one(documents::ROW, id).await?)
     }
 
     /// Records with a version of each, of all pages.
@@ -116,7 +117,7 @@ impl<'a> Hub<'a> {
 
     pub async fn create(&self, input: Document) -> Result<Vec<Created>, Failure> {
         let created = self.ask(documents::CREATE, [("in", input)], "createTypeInstances").await?;
-        self.read(created)
+        self.read(&created)
     }
 
     /// The records that have new versions.
@@ -178,7 +179,7 @@ impl<'a> Hub<'a> {
     /// The storage backends as rules need them, without asking any how it is.
     pub async fn known_backends(&self) -> Result<Vec<Backend>, Failure> {
         let found = self.ask(documents::KNOWN_BACKENDS, [], "storageBackends").await?;
-        self.read(found)
+        self.read(&found)
     }
 
     pub async fn retire(&self, id: &str, move_to: Option<&str>) -> Result<Document, Failure> {
@@ -203,7 +204,7 @@ impl<'a> Hub<'a> {
     }
 
     /// Reads a part of an answer into a type; one that does not fit is the server's fault.
-    pub fn read<T: DeserializeOwned>(&self, answer: Document) -> Result<T, Failure> {
+    pub fn read<T: DeserializeOwned>(self, answer: &Document) -> Result<T, Failure> {
         serde_json::from_str(&answer.to_json()).map_err(|_| self.client.not_understood())
     }
 
@@ -217,9 +218,9 @@ impl<'a> Hub<'a> {
         let (mut items, mut after) = (Vec::new(), None::<String>);
         loop {
             let variables = [("filter", filter.clone()), ("first", first.into()), ("after", after.as_deref().into())];
-            let page: Page = self.read(self.ask(&document, variables, "typeInstancesPage").await?)?;
+            let page: Page = self.read(&self.ask(&document, variables, "typeInstancesPage").await?)?;
             // A server that promises more and gives nothing must not keep us here.
-            let more = page.has_next_page && !page.items.is_empty();
+            let more = page.goes_on && !page.items.is_empty();
             items.extend(page.items);
             match page.end_cursor.filter(|_| more) {
                 Some(cursor) => after = Some(cursor),

@@ -171,13 +171,11 @@ mod tests {
 
     #[test]
     fn what_would_be_guessed_or_grow_is_refused() {
-        let bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned()
-            + &(0..8)
-                .map(|step| {
-                    let (name, last) = (char::from(b'b' + step), char::from(b'a' + step));
-                    format!("{name}: &{name} [{}]\n", vec![format!("*{last}"); 10].join(","))
-                })
-                .collect::<String>();
+        let lines = (0..8).map(|step| {
+            let (name, last) = (char::from(b'b' + step), char::from(b'a' + step));
+            format!("{name}: &{name} [{}]\n", vec![format!("*{last}"); 10].join(","))
+        });
+        let bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned() + &lines.collect::<Vec<_>>().concat();
         let deep = "[".repeat(DEEPEST + 2) + &"]".repeat(DEEPEST + 2);
         let table = [
             ("a: 1\na: 2", "a key is there twice at line 2, column 1"),

@@ -93,7 +93,7 @@ backend: builtin # immutable - contains TypeInstance ID or unique alias
 "##;
 
 /// The proposal's requirement, outputs and update, in whole manifests.
-const CREATE: &str = r#"
+const CREATE: &str = r"
 ocfVersion: 0.0.1
 revision: 0.1.0
 kind: Implementation
@@ -131,7 +131,7 @@ spec:
                 - name: helm-release
                   from: helm-release
                   backend: helm-storage # new property -> alias defined in the `requires` section
-"#;
+";
 
 const UPDATE: &str = "
 kind: Implementation

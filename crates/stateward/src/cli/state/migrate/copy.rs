@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::super::held;
 use super::super::push::check;
-use super::super::spooled::{Spooled, hexadecimal};
+use super::super::spooled::Spooled;
 use super::failpoints::Step;
 use super::progress::Progress;
 use super::side::{Destination, Left, Locking, Side, Source};
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::output;
+use crate::cli::output::hexadecimal;
 use crate::client::transfer::Pieces;
 use crate::config::Environment;
 
