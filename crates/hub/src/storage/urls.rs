@@ -34,7 +34,11 @@ impl AllowedUrls {
             return Err(UrlError::Form);
         }
         let matches = |pattern: &Address| {
-            let scheme = pattern.scheme.is_none() || pattern.scheme == address.scheme;
+            let scheme = match &pattern.scheme {
+                // Hosts and sockets are different things: one is not let through with the other.
+                None => address.scheme.as_deref() != Some("unix"),
+                scheme => *scheme == address.scheme,
+            };
             scheme && matches(&pattern.host, &address.host) && matches(&pattern.port, &address.port)
         };
         if self.0.is_empty() || self.0.iter().any(matches) { Ok(()) } else { Err(UrlError::NotAllowed) }
