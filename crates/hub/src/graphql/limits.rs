@@ -146,7 +146,7 @@ mod tests {
         assert!(checked(&document).unwrap_err().message.contains("hub.query_fields"));
         let chain = |length: usize| {
             let links = (0..length).map(|at| format!(" fragment f{at} on Q {{ ...f{} }}", at + 1));
-            format!("{{ ...f0 }}{}", links.collect::<String>())
+            format!("{{ ...f0 }}{}", links.collect::<Vec<_>>().concat())
         };
         assert_eq!(checked(&chain(60)), Ok(()));
         assert!(checked(&chain(20_000)).unwrap_err().message.contains("fragments spread fragments"));

@@ -22,9 +22,11 @@ async fn what_is_no_request_is_a_400_that_says_why() {
     let admin = front.admin().await;
     let query = |query: &str| json!({ "query": query }).to_string();
     let deep = "{ typeInstance(id: \"builtin\") { ".to_owned() + &"uses { ".repeat(20) + "id" + &" }".repeat(22);
-    let aliases: String = (0..2001).map(|number| format!("a{number}: __typename ")).collect();
-    let fragments: String =
+    let aliases: Vec<String> = (0..2001).map(|number| format!("a{number}: __typename ")).collect();
+    let aliases = aliases.concat();
+    let fragments: Vec<String> =
         (0..40).map(|level| format!("fragment f{level} on Query {{ ...f{0} ...f{0} }} ", level + 1)).collect();
+    let fragments = fragments.concat();
     let canary = "canary-in-a-document";
     let table: Vec<(String, &str, &str)> = vec![
         (String::new(), "BAD_REQUEST", "JSON object"),

@@ -98,7 +98,7 @@ query ListTypeInstancesWithAttributesAndTypeRefFilter {
 }
 "#;
 
-const LIST_ALL: &str = r#"
+const LIST_ALL: &str = r"
 query ListTypeInstances {
   typeInstances {
     id
@@ -124,7 +124,7 @@ query ListTypeInstances {
     backend
   }
 }
-"#;
+";
 
 const FRAGMENT: &str = "fragment TypeInstance on TypeInstance { id name }";
 

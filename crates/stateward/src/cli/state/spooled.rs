@@ -11,8 +11,8 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use states::codec::{self, BadState, Facts, Limits, Received, Receiver, SpoolPlace};
 use tokio::sync::mpsc;
 
-use crate::cli::output::hexadecimal;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::output::hexadecimal;
 use crate::client::transfer::{Pieces, Upload};
 use crate::config::Environment;
 

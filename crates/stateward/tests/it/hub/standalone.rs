@@ -86,7 +86,10 @@ async fn settings_are_obeyed_and_named() {
     assert_eq!(found["typeInstances"], json!([{ "namespace": "records" }, { "namespace": "records" }]));
     for (query, setting) in [
         ("{ typeInstances { uses { uses { uses { id } } } } }", "hub.query_depth"),
-        (&*format!("{{ {} }}", (0..21).map(|n| format!("a{n}: __typename ")).collect::<Vec<_>>().concat()), "hub.query_fields"),
+        (
+            &*format!("{{ {} }}", (0..21).map(|n| format!("a{n}: __typename ")).collect::<Vec<_>>().concat()),
+            "hub.query_fields",
+        ),
     ] {
         let (status, text) = send(&server, &token, query, json!({})).await;
         assert!(status == 400 && text.contains(setting), "{status} {text}");
