@@ -117,7 +117,9 @@ async fn the_variables_of_the_original_count_and_probes_are_answered_in_plain() 
     assert_eq!(http.get(&url).send().await.unwrap().status().as_u16(), 503);
     assert!(client(&backend.address, None).health(PATIENCE).await.is_err());
 
-    let everywhere = Run::of(stateward(&["backend", "file", "--directory", "/nowhere/x"]).env("APP_GRPC_ADDR", ":0"));
+    let directory = scratch("backend").unwrap().join("values");
+    let directory = directory.to_str().unwrap();
+    let everywhere = Run::of(stateward(&["backend", "file", "--directory", directory]).env("APP_GRPC_ADDR", ":0"));
     assert_ne!(everywhere.code, Some(0), "{everywhere:#?}");
 }
 

@@ -70,6 +70,8 @@ async fn replace(authorizer: Authorizer) {
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
+            // The last look may have been before there was anything to see.
+            hers.extend(found(&seen, &jane(), text).await);
             (hers, mixed)
         }
     });

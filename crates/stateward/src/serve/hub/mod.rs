@@ -16,7 +16,6 @@ use hub::{AllowedUrls, Connect, Encoding, Endpoint, Hub};
 use keys::{Key, Keyring, Sharing, key_file};
 use tokio::sync::watch;
 
-use crate::config::Secret;
 use crate::config::settings::{self, Settings};
 
 /// The name of the key that is made here, where none is given.
@@ -28,10 +27,9 @@ pub(crate) async fn open(settings: &Settings, db: &Db, keyring: Keyring) -> Resu
     if !set.enabled {
         return Ok(None);
     }
-    let url = settings.database.url.as_ref().map(Secret::expose);
     let (keyring, encryption_key) = match &set.encryption_key {
         Some(key) => (keyring, key.clone()),
-        None if url.is_some_and(|url| url.starts_with("postgres")) => {
+        None if settings.database.url.is_some() => {
             tracing::warn!(
                 "there is no hub: the database may be shared, and hub.encryption_key names no key; set it, or hub.enabled: false"
             );

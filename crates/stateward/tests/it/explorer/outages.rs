@@ -209,7 +209,9 @@ async fn kill(pid: u32) {
     // It is gone, or nothing is left of it but its name, when it has let go of its data.
     eventually(PATIENCE, || async {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.is_empty() || status.contains("State:\tZ")
+        // Its first thread may be dead before the others are, which hold its files open.
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        status.is_empty() || (status.contains("State:\tZ") && threads <= 1)
     })
     .await;
 }
