@@ -90,19 +90,21 @@ impl Directory {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(path).map_err(|error| broken(id, "lock", &error))?;
+        let mut waited = false;
         loop {
             let held = lock.try_lock();
-            // Also of one who got it in the end: the caller may have been told already that nothing takes place.
             let is_late = Instant::now() >= deadline;
             match held {
                 Err(TryLockError::Error(error)) => return Err(broken(id, "lock", &error)),
-                Ok(()) if !is_late => return Ok(Held { directory: self, id, _lock: lock }),
-                Ok(()) | Err(TryLockError::WouldBlock) if is_late => {
+                // Whoever waited too long for it may have been told already that nothing takes place.
+                Ok(()) if !(waited && is_late) => return Ok(Held { directory: self, id, _lock: lock }),
+                _ if is_late => {
                     let text = format!("the file of TypeInstance \"{id}\" is being changed by somebody else");
                     return Err(Failure::new(Code::DeadlineExceeded, text));
                 }
                 _ => std::thread::sleep(ASK_AGAIN),
             }
+            waited = true;
         }
     }
 
