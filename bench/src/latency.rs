@@ -36,11 +36,16 @@ impl Series {
         Ok(())
     }
 
+    /// Operations in all turns.
+    pub(crate) fn count(&self) -> f64 {
+        let count: usize = self.0.iter().map(|turn| turn.latencies.len()).sum();
+        f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
     /// Operations per second over all turns.
     pub(crate) fn rate(&self) -> f64 {
-        let count: usize = self.0.iter().map(|turn| turn.latencies.len()).sum();
         let elapsed: Duration = self.0.iter().map(|turn| turn.elapsed).sum();
-        f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / elapsed.as_secs_f64()
+        self.count() / elapsed.as_secs_f64()
     }
 
     /// What so much of all operations were not slower than: 0.5 is the median.

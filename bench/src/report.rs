@@ -41,6 +41,7 @@ pub(crate) enum Figure {
     MedianMilliseconds(f64),
     P99Milliseconds(f64),
     CpuSeconds(f64),
+    CpuMilliseconds(f64),
     PeakMegabytes(f64),
     StoredMegabytes(f64),
     ResidentMegabytes(f64),
@@ -186,6 +187,12 @@ impl Side {
         ];
         Side::new(name, figures)
     }
+
+    #[must_use]
+    pub(crate) fn with(mut self, figure: Figure) -> Side {
+        self.figures.push(figure);
+        self
+    }
 }
 
 impl fmt::Display for Side {
@@ -203,7 +210,8 @@ impl fmt::Display for Figure {
             Figure::MegabytesPerSecond(rate) => write!(formatter, "{rate:.0} MB/s"),
             Figure::MedianMilliseconds(time) => write!(formatter, "p50 {} ms", short(*time)),
             Figure::P99Milliseconds(time) => write!(formatter, "p99 {} ms", short(*time)),
-            Figure::CpuSeconds(time) => write!(formatter, "CPU {time:.2} s"),
+            Figure::CpuSeconds(time) => write!(formatter, "CPU {} s", short(*time)),
+            Figure::CpuMilliseconds(time) => write!(formatter, "CPU {} ms", short(*time)),
             Figure::PeakMegabytes(size) => write!(formatter, "peak {size:.0} MB"),
             Figure::StoredMegabytes(size) => write!(formatter, "stored {} MB", short(*size)),
             Figure::ResidentMegabytes(size) => write!(formatter, "resident {size:.0} MB"),

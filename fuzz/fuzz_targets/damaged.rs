@@ -12,7 +12,7 @@ fuzz_target!(|input: &[u8]| {
     let mut receiver = Receiver::new(Limits::default(), SpoolPlace::new("/tmp"));
     receiver.push(STATE.as_bytes()).expect("a state");
     let mut received = receiver.finish(None).expect("a state");
-    let whole = received.stored(0).expect("the spool");
+    let whole = received.stored(0).expect("the spool").to_vec();
     let mut changed = whole.clone();
     for pair in input.chunks_exact(2).take(8) {
         let place = usize::from(pair[0]) % changed.len();

@@ -3,7 +3,8 @@
 //! Ours is a real server over TLS, each client with a connection and a state of its own. The floor is the same sequence
 //! of bare store operations: three read-modify-writes and a read (see `floors`). What we add to it is the way through
 //! the server, and for each change two lines in the audit log, on disk by one sync before the answer: with one client
-//! it comes after the store's own, with many it is shared.
+//! it comes after the store's own, with many it is shared. The CPU time of the server for a cycle is told too: it says
+//! what a change of the code does also on a machine that others use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +14,10 @@ use anyhow::Result;
 use crate::floors::Floor;
 use crate::latency::Series;
 use crate::measure::Bench;
-use crate::report::{self, Row, Side, Within};
+use crate::report::{self, Figure, Row, Side, Within};
 use crate::server::build;
 use crate::states::{Http, Payload, Place, Store};
+use crate::usage;
 
 const CLIENTS: [usize; 3] = [1, 8, 64];
 
@@ -63,15 +65,20 @@ async fn measure(bench: &Bench, place: &Place, clients: usize) -> Result<Vec<Row
     let warm = Duration::from_millis(300);
     Series::default().turn(clients, warm, &ours, over_http).await?;
     Series::default().turn(clients, warm, &floor, bare).await?;
+    let (pid, mut cpu) = (place.server.pid(), Duration::ZERO);
     for _round in 0..bench.effort.of(3, 7) {
+        let before = usage::cpu(pid)?;
         our_series.turn(clients, slice, &ours, over_http).await?;
+        cpu += usage::cpu(pid)?.saturating_sub(before);
         floor_series.turn(clients, slice, &floor, bare).await?;
         for (_, side, series) in &mut others {
             series.turn(clients, slice, side, over_http).await?;
         }
     }
     let many = if clients == 1 { "client" } else { "clients" };
-    let ours = || Side::of_series(format!("{}, {clients} {many}", place.store.name()), &our_series);
+    let cpu = Figure::CpuMilliseconds(cpu.as_secs_f64() * 1e3 / our_series.count());
+    let name = format!("{}, {clients} {many}", place.store.name());
+    let ours = || Side::of_series(name.clone(), &our_series).with(cpu);
     let compare = |name: &str, other: &Series| {
         let ratio = our_series.percentile(0.5).as_secs_f64() / other.percentile(0.5).as_secs_f64();
         let row = Row::new(ours()).against(Side::of_series(name, other));

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use db::{Db, Migrations, Row, Tx, params};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -183,23 +184,21 @@ impl TokenStore {
     pub(crate) async fn find(&self, token: &str) -> Result<Option<Identity>, TokenError> {
         let Some(id) = id_of(token) else { return Ok(None) };
         let presented = hash_of(token);
-        let sql = format!("SELECT {COLUMNS}, hash FROM access_tokens WHERE id = $1");
-        let Some(row) = self.db.look_up(&sql, params![id]).await? else { return Ok(None) };
-        let (record, kept) = (record_of(&row)?, row.get::<Vec<u8>>(COLUMN_COUNT)?);
-        let matches = bool::from(kept.ct_eq(&presented));
-        let expired = record.expires_at.is_some_and(|end| end <= Timestamp::now());
-        if !matches || expired {
+        let sql = "SELECT hash, expires_at, user_name, user_groups, grants FROM access_tokens WHERE id = $1";
+        let Some(row) = self.db.look_up(sql, params![id]).await? else { return Ok(None) };
+        let matches = bool::from(row.bytes(0)?.ct_eq(&presented));
+        let expires_at = row.get::<Option<i64>>(1)?.map(time).transpose()?;
+        if !matches || expires_at.is_some_and(|end| end <= Timestamp::now()) {
             return Ok(None);
         }
-        let mut identity = Identity::new(Source::StaticToken, record.user);
-        identity.groups = record.groups;
-        identity.grants = record.grants.into();
+        let mut identity = Identity::new(Source::StaticToken, row.get(2)?);
+        identity.groups = list(&row.get::<String>(3)?, "groups")?;
+        identity.grants = list::<Grant>(&row.get::<String>(4)?, "grants")?.into();
         Ok(identity.admitted())
     }
 }
 
 const COLUMNS: &str = "id, name, user_name, user_groups, grants, created_at, created_by, expires_at";
-const COLUMN_COUNT: usize = 8;
 
 /// Checks what a new token shall be and makes its id and text; nothing is kept yet, so that its id can be on record
 /// before it is.
@@ -270,19 +269,24 @@ fn insert(tx: &mut Tx<'_>, record: &TokenRecord, hash: &[u8]) -> Result<(), Toke
 }
 
 fn record_of(row: &Row) -> Result<TokenRecord, TokenError> {
-    let list = |index, what| serde_json::from_str(&row.get::<String>(index)?).map_err(|_| TokenError::Damaged(what));
-    let time = |millis| Timestamp::from_millisecond(millis).map_err(|_| TokenError::Damaged("time"));
-    let grants = serde_json::from_str(&row.get::<String>(4)?).map_err(|_| TokenError::Damaged("grants"))?;
     Ok(TokenRecord {
         id: row.get(0)?,
         name: row.get(1)?,
         user: row.get(2)?,
-        groups: list(3, "groups")?,
-        grants,
+        groups: list(&row.get::<String>(3)?, "groups")?,
+        grants: list(&row.get::<String>(4)?, "grants")?,
         created_at: time(row.get(5)?)?,
         created_by: row.get(6)?,
         expires_at: row.get::<Option<i64>>(7)?.map(time).transpose()?,
     })
+}
+
+fn list<T: DeserializeOwned>(text: &str, what: &'static str) -> Result<Vec<T>, TokenError> {
+    serde_json::from_str(text).map_err(|_| TokenError::Damaged(what))
+}
+
+fn time(millis: i64) -> Result<Timestamp, TokenError> {
+    Timestamp::from_millisecond(millis).map_err(|_| TokenError::Damaged("time"))
 }
 
 fn id_of(token: &str) -> Option<&str> {

@@ -88,26 +88,54 @@ macro_rules! params {
 /// One row of a result.
 #[derive(Clone, Debug)]
 pub struct Row {
-    columns: Arc<[String]>,
+    columns: Columns,
     values: Vec<Value>,
 }
 
+/// The names of columns, for errors alone: one text of them all costs less than a text of each.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns(Arc<str>);
+
+impl Columns {
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Columns {
+        let mut all = String::new();
+        for name in names {
+            all.push_str(name);
+            all.push('\n');
+        }
+        Columns(all.into())
+    }
+
+    pub(crate) fn name(&self, index: usize) -> String {
+        self.0.lines().nth(index).map_or_else(|| format!("number {index}"), str::to_owned)
+    }
+}
+
 impl Row {
-    pub(crate) fn new(columns: Arc<[String]>, values: Vec<Value>) -> Row {
+    pub(crate) fn new(columns: Columns, values: Vec<Value>) -> Row {
         Row { columns, values }
     }
 
     /// The column at `index`, counted from 0, as `i64`, `String`, `Vec<u8>` or an `Option` of these.
     pub fn get<T: FromValue>(&self, index: usize) -> Result<T, Error> {
-        let column = || self.columns.get(index).cloned().unwrap_or_else(|| format!("number {index}"));
-        let Some(value) = self.values.get(index) else {
-            return Err(Error::Column {
-                column: column(),
-                found: "nothing: there are fewer columns",
-                wanted: T::WANTED,
-            });
-        };
-        T::from_value(value).ok_or_else(|| Error::Column { column: column(), found: value.kind(), wanted: T::WANTED })
+        let value = self.value(index, T::WANTED)?;
+        T::from_value(value).ok_or_else(|| self.wrong(index, value.kind(), T::WANTED))
+    }
+
+    /// The bytes of the column at `index`, without a copy.
+    pub fn bytes(&self, index: usize) -> Result<&[u8], Error> {
+        match self.value(index, Vec::<u8>::WANTED)? {
+            Value::Blob(bytes) => Ok(bytes),
+            other => Err(self.wrong(index, other.kind(), Vec::<u8>::WANTED)),
+        }
+    }
+
+    fn value(&self, index: usize, wanted: &'static str) -> Result<&Value, Error> {
+        self.values.get(index).ok_or_else(|| self.wrong(index, "nothing: there are fewer columns", wanted))
+    }
+
+    fn wrong(&self, index: usize, found: &'static str, wanted: &'static str) -> Error {
+        Error::Column { column: self.columns.name(index), found, wanted }
     }
 }
 
@@ -171,7 +199,7 @@ mod tests {
     #[test]
     fn debug_tells_kind_and_size_and_hides_what_is_inside() {
         let row = Row::new(
-            Arc::from(["a".to_owned(), "b".to_owned()]),
+            Columns::new(["a", "b"].into_iter()),
             vec![Value::from("canary-text"), Value::from(b"canary-bytes".as_slice())],
         );
         let shown = format!("{row:?}");
@@ -181,11 +209,13 @@ mod tests {
 
     #[test]
     fn a_column_of_another_kind_is_named_without_its_content() {
-        let row = Row::new(Arc::from(["secret".to_owned()]), vec![Value::from("canary")]);
+        let row = Row::new(Columns::new(["secret"].into_iter()), vec![Value::from("canary")]);
         let error = row.get::<i64>(0).unwrap_err().to_string();
         assert_eq!(error, "column 'secret' holds text, not an integer");
+        let error = row.bytes(0).unwrap_err().to_string();
+        assert_eq!(error, "column 'secret' holds text, not bytes");
         assert!(row.get::<Option<String>>(7).unwrap_err().to_string().contains("number 7"));
-        let null = Row::new(Arc::from(["n".to_owned()]), vec![Value::Null]);
+        let null = Row::new(Columns::new(["n"].into_iter()), vec![Value::Null]);
         assert_eq!(null.get::<Option<i64>>(0).unwrap(), None);
         assert!(null.get::<i64>(0).is_err());
     }

@@ -1,14 +1,15 @@
 //! The file being written: appending groups, taking back what failed, reserving space, rotating, expiring.
 //!
-//! [`Log`] is owned by the one writer and all of it blocks. Lines are written first ([`Log::write`]), where the end of
-//! the process does not lose them, and synced later ([`Log::sync`]), where a power cut does not either. What it promises:
-//! a line that was kept is in the file or will be again; `head` only ever names a line that is synced. It knows neither
-//! callers nor the database.
+//! [`Log`] has one user at a time, mostly the writer, and all of it blocks. Lines are written first ([`Log::write`]),
+//! where the end of the process does not lose them, and synced later ([`Log::sync`]), where a power cut does not either.
+//! What it promises: a line that was kept is in the file or will be again; `head` only ever names a line that is synced.
+//! It knows neither callers nor the database.
 //!
 //! **After a failed `fdatasync`** the kernel may have dropped the pages and marked them clean, so nothing written since
 //! the last good sync is trusted: the file is cut back to that point and opened anew, and what is to be kept is written
 //! again from memory. What lies before that point was synced by an earlier call and is not touched.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -395,6 +396,12 @@ impl Log {
         let first = lines.next()?;
         let Some(files::Piece::Whole(first)) = first else { return Ok(false) };
         Ok(Line::parse(first).is_some_and(|first| first.n == last.n + 1 && first.follows(&self.key, last.mac)))
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Log").field("newest", &self.newest).finish_non_exhaustive()
     }
 }
 

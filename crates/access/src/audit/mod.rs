@@ -29,7 +29,7 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use db::Db;
@@ -51,6 +51,7 @@ pub use verify::verify;
 
 use follow::Follower;
 use heads::{Advanced, Record};
+use log::Log;
 use open::Tampering;
 use writer::{Message, Wait, Writer};
 
@@ -144,18 +145,19 @@ impl Audit {
             return Err(Error::Tampered { directory, reason, evidence: Vec::new() });
         }
         shared.set_head(head);
+        let path = log.directory.clone();
+        *shared.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
         let (messages, receiver) = mpsc::channel();
         let (synced, following) = tokio::sync::mpsc::unbounded_channel();
         let (ended, followed) = mpsc::channel();
         let id = instance.id.clone();
-        let (name, path) = ("audit-writer".to_owned(), log.directory.clone());
+        let name = "audit-writer".to_owned();
         let follower =
             Follower { shared: Arc::clone(&shared), db, instance: id.clone(), synced: following, _ended: ended };
         let writer = Writer {
             shared: Arc::clone(&shared),
             _instance: instance,
             messages: receiver,
-            log,
             synced,
             told: head,
             followed,
@@ -181,7 +183,13 @@ impl Audit {
     /// the act can be recorded on a disk that has become full: keep it until then. On a file system that cannot
     /// reserve space this is best effort.
     pub async fn intend(&self, entry: Entry, intent: Intent) -> Result<Receipt, AuditUnavailable> {
-        self.answered(entry, if intent == Intent::Written { Wait::Written } else { Wait::Synced }).await
+        match intent {
+            Intent::Durable => self.answered(entry, Wait::Synced).await,
+            Intent::Written => match self.shared.write_intent(&entry) {
+                Some(receipt) => Ok(receipt),
+                None => self.answered(entry, Wait::Written).await,
+            },
+        }
     }
 
     /// Returns when the entry and all before it are on disk and the database knows it; one sync serves all that wait.
@@ -279,6 +287,8 @@ pub struct Stats {
 #[derive(Debug)]
 struct Shared {
     stats: Arc<Stats>,
+    /// The file, while it is open: the writer's, and lent to those who intend something.
+    log: Mutex<Option<Log>>,
     /// What is wrong with the file.
     trouble: Mutex<Option<String>>,
     /// What is wrong with the head in the database.
@@ -294,6 +304,7 @@ impl Default for Shared {
     fn default() -> Shared {
         Shared {
             stats: Arc::default(),
+            log: Mutex::default(),
             trouble: Mutex::default(),
             head_trouble: Mutex::default(),
             head: Mutex::new(Head::NONE),

@@ -2,7 +2,9 @@
 //!
 //! An intent is answered when its line is written: the end of the process does not lose it any more. An act, and whatever
 //! else is committed, is answered when its line is synced, and so is everything before it, and the database knows it (see
-//! [`super::follow`]); one sync serves all that wait. What nobody waits for is synced soon after.
+//! [`super::follow`]); one sync serves all that wait. What nobody waits for is synced soon after. While the thread has
+//! nothing to do, whoever intends something writes that line without it ([`Shared::write_intent`]): to wake a thread and to
+//! be woken by it takes longer than to write.
 //!
 //! When the disk refuses, what was committed is taken back and refused and decisions are counted; an intent that was
 //! answered stays. The thread tries again by itself, every second and with each entry, and until a sync has succeeded
@@ -11,7 +13,7 @@
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -60,7 +62,6 @@ pub(super) struct Writer {
     /// Keeps others off the log; never read.
     pub(super) _instance: Instance,
     pub(super) messages: Receiver<Message>,
-    pub(super) log: Log,
     /// What the database may be told.
     pub(super) synced: UnboundedSender<Synced>,
     /// The newest head that went there.
@@ -99,11 +100,18 @@ impl Writer {
             if Instant::now() >= tick {
                 tick = Instant::now() + TICK;
             }
-            let trouble = self.put(group, urgency);
+            let shared = Arc::clone(&self.shared);
+            let mut open = shared.open_log();
+            // It is taken out below, and by nobody else.
+            let Some(log) = open.as_mut() else { return };
+            let trouble = self.put(log, group, urgency);
             self.shared.set_trouble(trouble);
-            sync_due = (!self.log.is_synced()).then(|| sync_due.unwrap_or_else(|| Instant::now() + GATHER));
+            sync_due = (!log.is_synced()).then(|| sync_due.unwrap_or_else(|| Instant::now() + GATHER));
             if last {
-                self.end(closing);
+                let head = log.head();
+                *open = None;
+                drop(open);
+                self.end(head, closing);
                 return;
             }
         }
@@ -126,12 +134,12 @@ impl Writer {
     }
 
     /// Takes a group through all steps and answers. Tells what is wrong with the file, if something is.
-    fn put(&mut self, group: Group, urgency: Urgency) -> Option<String> {
+    fn put(&mut self, log: &mut Log, group: Group, urgency: Urgency) -> Option<String> {
         let trouble = self.shared.trouble();
         let lost = self.shared.lost.load(Relaxed);
-        if group.lines.is_empty() && lost == 0 && trouble.is_none() && self.log.is_synced() {
-            self.log.chores(self.shared.outstanding.load(Relaxed));
-            self.tell(Vec::new());
+        if group.lines.is_empty() && lost == 0 && trouble.is_none() && log.is_synced() {
+            log.chores(self.shared.outstanding.load(Relaxed));
+            self.tell(log.head(), Vec::new());
             return None;
         }
         let mut lines = group.lines;
@@ -145,7 +153,7 @@ impl Writer {
         let is_intent = |(entry, _): &&(Entry, Wait)| entry.kind() == Kind::Intent;
         let intents = self.shared.outstanding.load(Relaxed) + lines.iter().filter(is_intent).count();
         let mut problem = None;
-        if let Err(error) = self.log.reserve(lines.iter().map(|(entry, _)| entry), spare, intents) {
+        if let Err(error) = log.reserve(lines.iter().map(|(entry, _)| entry), spare, intents) {
             let reason = self.failed("no space can be reserved", &error);
             // What was promised by an intent has its space; the rest is refused.
             lines = self.keep(lines, &reason, |entry, _| entry.is_reserved() || entry.kind() == Kind::Stop);
@@ -154,14 +162,20 @@ impl Writer {
             lines.insert(0, (Entry::internal(Kind::Gap).with("lost", lost), Wait::Nobody));
         }
         let urgency = if trouble.is_some() { Urgency::Now } else { urgency };
-        match self.put_lines(lines, lost, urgency) {
+        match self.put_lines(log, lines, lost, urgency) {
             Ok(()) => problem,
             Err(reason) => Some(reason),
         }
     }
 
     /// Writes, answers those who wait for no more, syncs if somebody waits for that, and answers the rest.
-    fn put_lines(&mut self, lines: Vec<(Entry, Wait)>, lost: u64, urgency: Urgency) -> Result<(), String> {
+    fn put_lines(
+        &mut self,
+        log: &mut Log,
+        lines: Vec<(Entry, Wait)>,
+        lost: u64,
+        urgency: Urgency,
+    ) -> Result<(), String> {
         let suspicious = self.shared.trouble().is_some();
         let gap = lines.first().is_some_and(|(entry, _)| entry.kind() == Kind::Gap);
         let synced = |wait: &Wait| match wait {
@@ -173,9 +187,9 @@ impl Writer {
         let (late, early): (Vec<_>, Vec<_>) = lines.into_iter().partition(|(_, wait)| synced(wait));
         let (kept, early): (Vec<Entry>, Vec<Wait>) = early.into_iter().unzip();
         let (taken, late): (Vec<Entry>, Vec<Wait>) = late.into_iter().unzip();
-        let first = self.log.newest().n + 1;
+        let first = log.newest().n + 1;
         // Also without entries: that is how a broken file is tried again.
-        if let Err(error) = self.log.write(&kept, &taken) {
+        if let Err(error) = log.write(&kept, &taken) {
             let reason = self.failed("the file cannot be written", &error);
             for (entry, wait) in kept.iter().zip(early).chain(taken.iter().zip(late)) {
                 if entry.kind() != Kind::Gap {
@@ -194,7 +208,7 @@ impl Writer {
         if late.is_empty() && urgency == Urgency::Lazy {
             return Ok(());
         }
-        if let Err(error) = self.log.sync() {
+        if let Err(error) = log.sync() {
             let reason = self.failed("the file cannot be written", &error);
             for wait in late {
                 self.refuse(wait, &reason);
@@ -204,9 +218,9 @@ impl Writer {
         Step::AfterSyncBeforeAck.hit();
         self.shared.stats.commits.fetch_add(late.len() as u64, Relaxed);
         let waiting = self.receipts(first + kept.len() as u64, &taken, late);
-        self.tell(waiting.collect());
-        self.log.chores(self.shared.outstanding.load(Relaxed));
-        self.tell(Vec::new());
+        self.tell(log.head(), waiting.collect());
+        log.chores(self.shared.outstanding.load(Relaxed));
+        self.tell(log.head(), Vec::new());
         Ok(())
     }
 
@@ -250,8 +264,7 @@ impl Writer {
     }
 
     /// Lets the database know what is on disk, and then those who wait for that.
-    fn tell(&mut self, waiting: Vec<(Answer, Receipt)>) {
-        let head = self.log.head();
+    fn tell(&mut self, head: Head, waiting: Vec<(Answer, Receipt)>) {
         if std::mem::replace(&mut self.told, head) != head || !waiting.is_empty() {
             // Fails only when the runtime has ended, and with it everybody who waits.
             let _ = self.synced.send(Synced { head, waiting, last: false });
@@ -260,9 +273,9 @@ impl Writer {
 
     /// The end in good order: the last head is recorded, then the lock goes, then whoever waits is told, so that they may
     /// open the log again at once.
-    fn end(self, closing: Vec<oneshot::Sender<()>>) {
+    fn end(self, head: Head, closing: Vec<oneshot::Sender<()>>) {
         self.shared.close();
-        let _ = self.synced.send(Synced { head: self.log.head(), waiting: Vec::new(), last: true });
+        let _ = self.synced.send(Synced { head, waiting: Vec::new(), last: true });
         let _ = self.followed.recv_timeout(HEAD_DEADLINE + TICK);
         drop(self);
         for done in closing {
@@ -276,6 +289,7 @@ impl Drop for Writer {
         // A bug ended the thread: nothing that is not on disk was acknowledged, and nothing more will be.
         if std::thread::panicking() {
             self.shared.set_trouble(Some("the writer has ended".to_owned()));
+            *self.shared.open_log() = None;
         }
     }
 }
@@ -290,6 +304,24 @@ impl Group {
 }
 
 impl Shared {
+    fn open_log(&self) -> MutexGuard<'_, Option<Log>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the line of an intent, unless the writer is at it or has something to say about it: then it is the writer's
+    /// business, as is everything that went wrong.
+    pub(super) fn write_intent(self: &Arc<Shared>, entry: &Entry) -> Option<Receipt> {
+        let mut open = self.log.try_lock().ok()?;
+        let log = open.as_mut()?;
+        if self.trouble().or_else(|| self.head_trouble()).is_some() || self.lost.load(Relaxed) > 0 {
+            return None;
+        }
+        let entry = std::slice::from_ref(entry);
+        log.reserve(entry.iter(), MAX_LINE, self.outstanding.load(Relaxed) + 1).ok()?;
+        log.write(entry, &[]).ok()?;
+        Some(Receipt { n: log.newest().n, _reserve: Some(Reserve::new(self)) })
+    }
+
     /// The end in good order: nothing to complain about, but nothing can be recorded any more either.
     fn close(&self) {
         let mut current = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,5 @@
 //! Statements on PostgreSQL, one after the other, for a closure that waits on a thread of its own.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Object;
@@ -11,6 +10,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_
 
 use super::{Limits, faults};
 use crate::tx::Fault;
+use crate::value::Columns;
 use crate::{Error, Row, Value};
 
 /// A connection inside a transaction.
@@ -77,7 +77,7 @@ pub(super) async fn fetch(client: &Object, sql: &str, params: &[Value]) -> Resul
     let params: Vec<Bound<'_>> = params.iter().map(Bound).collect();
     let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|bound| bound as _).collect();
     let rows = client.query(&statement, &params).await.map_err(Failed::Statement)?;
-    let columns: Arc<[String]> = statement.columns().iter().map(|column| column.name().to_owned()).collect();
+    let columns = Columns::new(statement.columns().iter().map(tokio_postgres::Column::name));
     rows.iter().map(|row| self::row(row, &columns).map_err(Failed::Before)).collect()
 }
 
@@ -109,14 +109,14 @@ fn fits(value: &Value, wanted: &Type) -> bool {
     }
 }
 
-fn row(row: &tokio_postgres::Row, columns: &Arc<[String]>) -> Result<Row, Fault> {
-    let values = (0..columns.len()).map(|index| {
+fn row(row: &tokio_postgres::Row, columns: &Columns) -> Result<Row, Fault> {
+    let values = (0..row.len()).map(|index| {
         row.try_get::<_, Option<Read>>(index).map(|read| read.map_or(Value::Null, |read| read.0)).map_err(|_| {
             let wanted = "an integer, text or bytes";
-            Fault::last(Error::Column { column: columns[index].clone(), found: "another type", wanted })
+            Fault::last(Error::Column { column: columns.name(index), found: "another type", wanted })
         })
     });
-    Ok(Row::new(Arc::clone(columns), values.collect::<Result<_, _>>()?))
+    Ok(Row::new(columns.clone(), values.collect::<Result<_, _>>()?))
 }
 
 /// A parameter that [`fits`].

@@ -1,12 +1,11 @@
 //! Statements on SQLite. `$1` is the name of a parameter there, not its number: it is bound by what the name says.
 
-use std::sync::Arc;
-
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
 use super::connection::fault;
 use crate::tx::Fault;
+use crate::value::Columns;
 use crate::{Error, Row, Value};
 
 pub(crate) fn execute(connection: &Connection, sql: &str, params: &[Value]) -> Result<u64, Fault> {
@@ -17,14 +16,20 @@ pub(crate) fn execute(connection: &Connection, sql: &str, params: &[Value]) -> R
 
 pub(crate) fn query(connection: &Connection, sql: &str, params: &[Value]) -> Result<Vec<Row>, Fault> {
     let mut statement = bound(connection, sql, params)?;
-    let columns: Arc<[String]> = statement.column_names().map(str::to_owned).collect();
+    let (columns, count) = (Columns::new(statement.column_names()), statement.column_count());
     let mut rows = statement.raw_query();
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(|error| fault(&error))? {
-        let values = (0..columns.len()).map(|index| value(row, index, &columns)).collect::<Result<Vec<_>, _>>()?;
-        found.push(Row::new(Arc::clone(&columns), values));
+        let values = (0..count).map(|index| value(row, index, &columns)).collect::<Result<Vec<_>, _>>()?;
+        found.push(Row::new(columns.clone(), values));
     }
     Ok(found)
+}
+
+/// Begins or ends a transaction or a part of it. Kept ready as all others are: SQLite takes longer to read such a statement
+/// than to carry it out.
+pub(super) fn control(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.raw_execute().map(drop)
 }
 
 pub(crate) fn batch(connection: &Connection, sql: &str) -> Result<(), Fault> {
@@ -55,9 +60,9 @@ fn bound<'c>(connection: &'c Connection, sql: &str, params: &[Value]) -> Result<
     }
 }
 
-fn value(row: &rusqlite::Row<'_>, index: usize, columns: &[String]) -> Result<Value, Fault> {
+fn value(row: &rusqlite::Row<'_>, index: usize, columns: &Columns) -> Result<Value, Fault> {
     let value = row.get_ref(index).map_err(|error| fault(&error))?;
-    let other = |found| Error::Column { column: columns[index].clone(), found, wanted: "an integer, text or bytes" };
+    let other = |found| Error::Column { column: columns.name(index), found, wanted: "an integer, text or bytes" };
     match value {
         ValueRef::Null => Ok(Value::Null),
         ValueRef::Integer(number) => Ok(Value::Int(number)),

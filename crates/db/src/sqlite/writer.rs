@@ -1,7 +1,7 @@
 //! The writer thread: takes what is waiting, runs it in one transaction, commits once, then answers all.
 //!
-//! Each job has a savepoint of its own, so that one that fails undoes only itself. When the transaction as a whole
-//! is lost, its jobs run again one by one, so that each gets an answer of its own.
+//! Each of several jobs has a savepoint of its own, so that one that fails undoes only itself. When the transaction as a
+//! whole is lost, its jobs run again one by one, so that each gets an answer of its own.
 
 use std::time::Duration;
 
@@ -46,6 +46,10 @@ impl Write {
 
 /// Works until the queue is closed and empty.
 pub(super) fn run(connection: &Connection, mut orders: mpsc::Receiver<Order>, deadline: Duration) {
+    let durable = match connection.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0)) {
+        Ok(level) => level,
+        Err(error) => return tracing::error!(%error, "failed to ask how commits are synced: the database is closed"),
+    };
     let mut unswept = 0;
     while let Some(first) = orders.blocking_recv() {
         let mut group = vec![first];
@@ -56,7 +60,7 @@ pub(super) fn run(connection: &Connection, mut orders: mpsc::Receiver<Order>, de
         }
         unswept += u32::try_from(group.len()).unwrap_or(u32::MAX);
         if group.iter().all(|order| matches!(order.write, Write::Note)) {
-            if commit_unsynced(connection, group, deadline).is_err() {
+            if commit_unsynced(connection, group, deadline, durable).is_err() {
                 // Better no writer than one whose answers are not on disk.
                 break;
             }
@@ -85,13 +89,17 @@ enum Group {
 }
 
 /// The write-ahead log is not synced, but checkpoints are, so that a power cut loses the end and damages nothing. The next
-/// COMMIT that is synced takes these with it.
-fn commit_unsynced(connection: &Connection, group: Vec<Order>, deadline: Duration) -> rusqlite::Result<()> {
-    let before: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
+/// COMMIT that is synced takes these with it. `durable` is how others are synced.
+fn commit_unsynced(
+    connection: &Connection,
+    group: Vec<Order>,
+    deadline: Duration,
+    durable: i64,
+) -> rusqlite::Result<()> {
     // Off, in a test, stays off.
-    connection.execute_batch(&format!("PRAGMA synchronous = {}", before.min(NORMAL)))?;
+    connection.execute_batch(&format!("PRAGMA synchronous = {}", durable.min(NORMAL)))?;
     commit_together(connection, group, deadline);
-    let restored = connection.execute_batch(&format!("PRAGMA synchronous = {before}"));
+    let restored = connection.execute_batch(&format!("PRAGMA synchronous = {durable}"));
     if let Err(error) = &restored {
         tracing::error!(%error, "failed to make commits durable again: the database is closed");
     }
@@ -126,7 +134,7 @@ fn commit_together(connection: &Connection, mut group: Vec<Order>, deadline: Dur
 }
 
 fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration) -> Group {
-    if let Err(error) = patiently(deadline, || connection.execute_batch("BEGIN IMMEDIATE")) {
+    if let Err(error) = patiently(deadline, || statement::control(connection, "BEGIN IMMEDIATE")) {
         return Group::Lost(match fault(&error).error {
             Error::Conflict { .. } => Error::Unavailable { reason: "another process keeps it locked".to_owned() },
             other => other,
@@ -134,8 +142,11 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
     }
     let mut ends = Vec::with_capacity(group.len());
     let (mut witness, mut swapped) = (None, false);
+    // One alone is undone with its transaction.
+    let run = if let [_] = group { carry_out } else { in_savepoint };
+    let mut keeps = group.len() > 1;
     for order in group.iter_mut() {
-        let done = in_savepoint(connection, order).unwrap_or_else(|fault| Done::undone(End::Failed(fault.error)));
+        let done = run(connection, order).unwrap_or_else(|fault| Done::undone(End::Failed(fault.error)));
         // A full disk or a failed read makes SQLite roll all of it back by itself.
         if connection.is_autocommit() {
             return Group::Lost(match done.end {
@@ -143,6 +154,7 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
                 _ => Error::Unavailable { reason: "SQLite gave the transaction up".to_owned() },
             });
         }
+        keeps |= done.is_kept;
         if done.is_kept {
             // The transaction is whole, so that any operation that was kept speaks for all.
             witness = order.write.operation().cloned().or(witness);
@@ -150,10 +162,16 @@ fn transaction(connection: &Connection, group: &mut [Order], deadline: Duration)
         }
         ends.push(done.end);
     }
+    if !keeps {
+        return match statement::control(connection, "ROLLBACK") {
+            Ok(()) => Group::Committed(ends),
+            Err(error) => Group::Lost(fault(&error).error),
+        };
+    }
     let done = if group.iter().any(|order| !matches!(order.write, Write::Own)) {
         commit(connection)
     } else {
-        statement::batch(connection, "COMMIT").map_err(|fault| fault.error)
+        statement::control(connection, "COMMIT").map_err(|error| fault(&error).error)
     };
     match done {
         Ok(()) => Group::Committed(ends),
@@ -182,34 +200,41 @@ impl Done {
     }
 }
 
-/// Runs one job. `Err` when its savepoint itself failed.
+/// Runs one job of several. `Err` when its savepoint itself failed.
 fn in_savepoint(connection: &Connection, order: &mut Order) -> Result<Done, Fault> {
-    statement::batch(connection, "SAVEPOINT job")?;
+    let control = |sql| statement::control(connection, sql).map_err(|error| fault(&error));
+    control("SAVEPOINT job")?;
+    let done = carry_out(connection, order)?;
+    if !connection.is_autocommit() {
+        if !done.is_kept {
+            control("ROLLBACK TO job")?;
+        }
+        control("RELEASE job")?;
+    }
+    Ok(done)
+}
+
+/// Runs one job. `Err` when the row of its operation could not be written.
+fn carry_out(connection: &Connection, order: &mut Order) -> Result<Done, Fault> {
     if let Write::Operation(operation, keep) = &order.write
         && statement::execute(connection, INSERT, params![operation.as_str(), now(), keep.state()])? == 0
     {
-        statement::batch(connection, "RELEASE job")?;
         return Ok(Done::undone(End::Already));
     }
     let mut tx = Tx::new(tx::Connection::Sqlite(connection));
     let verdict = order.job.run(&mut tx);
     let failure = tx.failure();
-    let done = match (verdict, failure) {
+    Ok(match (verdict, failure) {
         (Verdict::Keep, None) => Done { end: End::Finished, is_kept: true },
         (Verdict::Keep, Some(_)) => Done::undone(End::Failed(Error::Aborted)),
         (Verdict::Undo, _) => Done::undone(End::Finished),
         (Verdict::Panicked, _) => Done::undone(End::Failed(Error::Panicked)),
-    };
-    if !connection.is_autocommit() {
-        let close = if done.is_kept { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-        statement::batch(connection, close)?;
-    }
-    Ok(done)
+    })
 }
 
 fn commit(connection: &Connection) -> Result<(), Error> {
     Step::BeforeCommit.check().map_err(|error| injected(&error))?;
-    statement::batch(connection, "COMMIT").map_err(|fault| fault.error)?;
+    statement::control(connection, "COMMIT").map_err(|error| fault(&error).error)?;
     Step::AfterCommitBeforeAck.check().map_err(|error| injected(&error))
 }
 

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use zstd::bulk::Compressor;
-use zstd::zstd_safe::{CCtx, CParameter, compress_bound};
+use zstd::zstd_safe::{CCtx, CParameter, MAGIC_DICTIONARY, compress_bound};
 
+use super::contexts;
 use super::fault::Damaged;
 use super::segment::{Encoding, Segment, unpacked};
 
@@ -48,7 +49,14 @@ pub fn delta(older: &Segment, shaped: &[u8], newer: &Segment, base: &[u8]) -> Op
 
 /// A small text as the difference to another.
 pub fn difference(text: &[u8], base: &[u8]) -> Option<Vec<u8>> {
-    compress_against(base, text)
+    // What begins as a dictionary of zstd would be taken for one.
+    if base.len() + text.len() > contexts::SHORT || base.starts_with(&DICTIONARY) {
+        return compress_against(base, text);
+    }
+    let mut stored = Vec::new();
+    contexts::compress_against(base, text, LEVEL, &mut stored).ok()?;
+    stored.shrink_to_fit();
+    Some(stored)
 }
 
 /// The text of so many bytes that [`difference`] made something of.
@@ -64,6 +72,8 @@ pub fn whole(segment: &Segment, shaped: &[u8]) -> Option<(Segment, Vec<u8>)> {
     let segment = Segment { stored: stored.len() as u64, encoding: Encoding::Zstd, ..segment.clone() };
     Some((segment, stored))
 }
+
+const DICTIONARY: [u8; 4] = MAGIC_DICTIONARY.to_le_bytes();
 
 /// States compress to a tenth or less; a difference this much smaller than its text is smaller than that.
 const SURELY: usize = 50;

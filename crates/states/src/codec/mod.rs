@@ -11,6 +11,7 @@
 //! A segment whose white space is what Terraform writes is stored without it and laid out again on the way out; any
 //! other is stored as sent. zstd compresses both.
 
+mod contexts;
 mod digests;
 mod fault;
 mod gear;

@@ -9,6 +9,7 @@ use std::io;
 use blake3::Hasher;
 use zstd::bulk::Compressor;
 
+use super::contexts;
 use super::history::THOROUGH;
 use super::segment::{Encoding, Segment, Shape};
 use super::spool::Spool;
@@ -77,6 +78,10 @@ impl Packer {
     }
 
     fn compress(&mut self, text: &[u8]) -> io::Result<()> {
+        if text.len() <= contexts::SHORT && self.level == LEVEL {
+            contexts::compress(text, self.level, &mut self.packed)?;
+            return self.spool.append(&self.packed);
+        }
         let compressor = match &mut self.compressor {
             Some(compressor) => compressor,
             none => none.insert(Compressor::new(self.level)?),

@@ -8,6 +8,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::digests::{Digested, Digests};
 use super::fault::BadState;
 use super::header::Header;
@@ -185,14 +187,14 @@ pub struct Received {
 
 impl Received {
     /// The stored bytes of one segment, a few megabytes at most.
-    pub fn stored(&self, index: usize) -> io::Result<Vec<u8>> {
+    pub fn stored(&self, index: usize) -> io::Result<Bytes> {
         self.spool.read(index)
     }
 
-    /// The same as work for a thread: it may mean to read a file.
-    pub fn fetch(&self, index: usize) -> impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static {
-        let spool = self.spool.clone();
-        move || spool.read(index)
+    /// The same as work for a thread, where it means to read a file; `None` where it does not.
+    pub fn fetch(&self, index: usize) -> Option<impl FnOnce() -> io::Result<Bytes> + Send + 'static> {
+        let spool = self.spool.is_file().then(|| self.spool.clone())?;
+        Some(move || spool.read(index))
     }
 }
 

@@ -8,6 +8,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use zstd::zstd_safe::DCtx;
 
+use super::contexts;
 use super::fault::Damaged;
 use super::layout::{Gap, Place, Resume, lay_out};
 
@@ -81,12 +82,15 @@ pub fn unpack(segment: &Segment, stored: &[u8], base: Option<&[u8]>) -> Result<V
 
 /// So many bytes out of zstd, with a prefix or without.
 pub(super) fn unpacked(stored: &[u8], prefix: Option<&[u8]>, length: u64) -> Result<Vec<u8>, Damaged> {
-    let mut context = DCtx::create();
-    if let Some(prefix) = prefix {
-        context.ref_prefix(prefix).map_err(compression)?;
-    }
     let mut bytes = Vec::with_capacity(bounded(length)?);
-    context.decompress(&mut bytes, stored).map_err(compression)?;
+    match prefix {
+        None => contexts::decompress(stored, &mut bytes).map_err(Damaged::Compression)?,
+        Some(prefix) => {
+            let mut context = DCtx::create();
+            context.ref_prefix(prefix).map_err(compression)?;
+            context.decompress(&mut bytes, stored).map_err(compression)?;
+        }
+    }
     same_length(&bytes, length)?;
     Ok(bytes)
 }

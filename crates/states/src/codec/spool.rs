@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use bytes::Bytes;
 use zeroize::Zeroizing;
 
 /// The directory for spool files.
@@ -31,7 +32,7 @@ pub(super) struct Spool {
 }
 
 enum Held {
-    Memory { records: Vec<Box<[u8]>>, bytes: usize },
+    Memory { records: Vec<Bytes>, bytes: usize },
     File(Sealed),
 }
 
@@ -51,12 +52,12 @@ impl Spool {
         match &mut self.held {
             Held::Memory { records, bytes } if *bytes + record.len() <= self.memory => {
                 *bytes += record.len();
-                records.push(record.into());
+                records.push(Bytes::copy_from_slice(record));
             }
             Held::Memory { records, .. } => {
                 let mut sealed = Sealed::create(&self.place)?;
                 for earlier in records {
-                    sealed.append(std::mem::take(earlier).into_vec())?;
+                    sealed.append(std::mem::take(earlier).into())?;
                 }
                 sealed.append(record.to_vec())?;
                 self.held = Held::File(sealed);
@@ -67,11 +68,16 @@ impl Spool {
     }
 
     /// The record that was appended as number `index`.
-    pub(super) fn read(&self, index: usize) -> io::Result<Vec<u8>> {
+    pub(super) fn read(&self, index: usize) -> io::Result<Bytes> {
         match &self.held {
-            Held::Memory { records, .. } => records.get(index).map(|record| record.to_vec()).ok_or_else(no_record),
-            Held::File(sealed) => sealed.read(index),
+            Held::Memory { records, .. } => records.get(index).cloned().ok_or_else(no_record),
+            Held::File(sealed) => sealed.read(index).map(Bytes::from),
         }
+    }
+
+    /// Whether reading means to wait for a disk.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self.held, Held::File(_))
     }
 }
 

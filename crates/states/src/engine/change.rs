@@ -77,8 +77,8 @@ impl State {
             };
             let operation = head.advance();
             match self.store.write_head(&self.key, &head, &expected).await {
-                Ok(found) => {
-                    self.swapped(found);
+                Ok(swapped) => {
+                    self.swapped(head, swapped);
                     return Ok(value);
                 }
                 Err(StoreError::Conflict) if remembered => continue,

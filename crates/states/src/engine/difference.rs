@@ -93,7 +93,7 @@ impl State {
         let received = receiver.finish(None)?;
         let (segments, bytes, sealed) = (received.segments.clone(), whole(&received).await?, Uuid::new_v4());
         let cover = self.cover(sealed, None).await?;
-        let bytes = cover.close(0, Position::Last, bytes.into())?.into();
+        let bytes = cover.close(0, Position::Last, bytes)?.into();
         Ok(Body::Inline { segments, bytes, sealed: cover.is_sealed().then_some(sealed) })
     }
 }

@@ -43,7 +43,7 @@ use crate::head::{Head, StateKey};
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::metrics::Metrics;
-use crate::store::{Expect, Found, Store, StoreError};
+use crate::store::{Expect, Found, Store, StoreError, Swapped};
 
 use memory::Memory;
 use upkeep::Upkeep;
@@ -286,10 +286,13 @@ impl State {
     }
 
     /// What a swap left in the store.
-    fn swapped(&self, found: Option<Found>) {
-        if let Some(found) = found {
-            self.memory.keep(self.store.name(), &self.key, found);
-        }
+    fn swapped(&self, head: Head, swapped: Swapped) {
+        let found = match swapped {
+            Swapped::AsGiven(revision) => Found { head, revision },
+            Swapped::AsKept(found) => *found,
+            Swapped::Unknown => return,
+        };
+        self.memory.keep(self.store.name(), &self.key, found);
     }
 
     async fn found(&self) -> Result<(Head, Expect), Error> {

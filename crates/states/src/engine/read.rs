@@ -47,6 +47,8 @@ impl fmt::Debug for File {
     }
 }
 
+/// A segment of so many bytes is restored in less time than it takes to wake a thread and to be woken by it.
+const SHORT: u64 = 64 << 10;
 /// How much of a file is unpacked at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -116,11 +118,12 @@ impl Reading {
                 let length = usize::try_from(segment.stored).ok().filter(|length| *length <= bytes.len());
                 let length = length.ok_or_else(|| Error::Damaged("the head holds too few bytes".to_owned()))?;
                 let stored = bytes.split_to(length);
-                let restored = blocking(move || {
+                let is_short = segment.original <= SHORT && segment.shaped <= SHORT;
+                let restore = move || {
                     let mut out = Vec::new();
                     codec::restore(&segment, &stored, None, &mut out).map(|()| out)
-                });
-                let restored = restored.await?;
+                };
+                let restored = if is_short { restore() } else { blocking(restore).await? };
                 let restored = restored.map_err(|error| Error::Damaged(format!("version {}: {error}", self.number)))?;
                 Ok(Some(restored.into()))
             }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use keys::Position;
 use uuid::Uuid;
@@ -59,7 +60,7 @@ impl State {
         let (segments, bytes) = (received.segments.clone(), whole(received).await?);
         let sealed = Uuid::new_v4();
         let cover = self.cover(sealed, Some((Wish::Change(id), user))).await?;
-        let bytes = cover.close(0, Position::Last, bytes.into())?.into();
+        let bytes = cover.close(0, Position::Last, bytes)?.into();
         Ok(Body::Inline { segments, bytes, sealed: cover.is_sealed().then_some(sealed) })
     }
 
@@ -222,16 +223,22 @@ pub(super) fn after(time: Duration) -> Timestamp {
     Timestamp::now().checked_add(time).unwrap_or(Timestamp::MAX)
 }
 
-/// The stored bytes of one segment, read beside the runtime because they may come from a file.
-pub(super) async fn stored(received: &Received, index: usize) -> Result<Vec<u8>, Error> {
-    let bytes = blocking(received.fetch(index)).await?;
+/// The stored bytes of one segment, read beside the runtime if they come from a file.
+pub(super) async fn stored(received: &Received, index: usize) -> Result<Bytes, Error> {
+    let bytes = match received.fetch(index) {
+        Some(fetch) => blocking(fetch).await?,
+        None => received.stored(index),
+    };
     bytes.map_err(|error| Error::Internal(format!("failed to read the spool: {error}")))
 }
 
-pub(super) async fn whole(received: &Received) -> Result<Vec<u8>, Error> {
-    let mut all = Vec::new();
+pub(super) async fn whole(received: &Received) -> Result<Bytes, Error> {
+    if received.segments.len() == 1 {
+        return stored(received, 0).await;
+    }
+    let mut all = BytesMut::new();
     for index in 0..received.segments.len() {
         all.extend_from_slice(&stored(received, index).await?);
     }
-    Ok(all)
+    Ok(all.freeze())
 }

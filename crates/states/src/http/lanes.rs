@@ -18,7 +18,9 @@ use crate::codec::{BadState, Digests, Received, Receiver, Shaper, SpoolPlace};
 use crate::engine::Settings;
 
 /// How many batches may wait for each lane: to compress a segment takes as long as to hash a few of them.
-const AHEAD: usize = 4;
+const AHEAD: usize = 2;
+/// What is not longer takes less time than to wake a thread for it and to be woken by it. Not so gzip, whatever its length.
+const SHORT: usize = 32 << 10;
 /// A smaller piece is copied to others like it: each that is kept holds on to the buffer it came in.
 const SMALL: usize = 4 << 10;
 
@@ -125,15 +127,16 @@ pub(super) async fn at_once(
     batch: Batch,
     md5: Option<Md5Bytes>,
 ) -> Result<Received, Fault> {
+    let is_short = batch.len() <= SHORT;
     let pieces = batch.into_pieces();
     match encoding {
         Encoding::Identity => {
             let mut receiver = receiver(settings);
-            blocking(move || {
+            let work = move || {
                 pieces.iter().try_for_each(|piece| receiver.push(piece))?;
                 Ok(receiver.finish(md5)?)
-            })
-            .await
+            };
+            if is_short { work() } else { blocking(work).await }
         }
         Encoding::Gzip => {
             let mut unpacker = Unpacker::new(settings);
@@ -165,8 +168,17 @@ impl<T: Take> Lane<T> {
         let (batches, mut waiting) = mpsc::channel::<Arc<[Bytes]>>(AHEAD);
         let worker = tokio::spawn(async move {
             let mut work = work;
-            while let Some(pieces) = waiting.recv().await {
-                work = blocking(move || pieces.iter().try_for_each(|piece| work.take(piece)).map(|()| work)).await?;
+            while let Some(first) = waiting.recv().await {
+                let batches = move || {
+                    let mut next = Some(first);
+                    while let Some(pieces) = next {
+                        pieces.iter().try_for_each(|piece| work.take(piece))?;
+                        // What has come in the meantime needs no other thread.
+                        next = waiting.try_recv().ok();
+                    }
+                    Ok((work, waiting))
+                };
+                (work, waiting) = blocking(batches).await?;
             }
             Ok(work)
         });

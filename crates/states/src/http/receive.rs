@@ -23,6 +23,8 @@ use crate::engine::{Settings, States};
 
 /// Small enough to be nothing for memory, large enough to be worth a thread.
 const BATCH: usize = 256 << 10;
+/// What has a place among the uploads comes in larger ones: to hand one over costs more than to wait for it.
+const LARGER: usize = 512 << 10;
 /// How long an upload waits for its place among others.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -66,7 +68,8 @@ pub(super) async fn receive(request: Request, states: &States) -> Result<Receive
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
             batch.push(data);
         }
-        if batch.len() < BATCH && !ended {
+        let enough = if place.is_some() { LARGER } else { BATCH };
+        if batch.len() < enough && !ended {
             continue;
         }
         if ended && work.is_none() {

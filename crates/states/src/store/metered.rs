@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
+use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
 use crate::head::Head;
 use crate::key::Key;
 use crate::metrics::Metrics;
@@ -60,7 +60,7 @@ impl Store for Metered {
         self.timed("read_head", self.store.read_head(key))
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped> {
         self.timed("write_head", self.store.write_head(key, head, expected))
     }
 

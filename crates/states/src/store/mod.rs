@@ -45,9 +45,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>>;
 
-    /// Swaps the head if it is still what the caller has seen. Tells what a read would find after it, where that is known
-    /// without one.
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>>;
+    /// Swaps the head if it is still what the caller has seen.
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped>;
 
     /// Removes a head for good; its chunks are the sweeper's.
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()>;
@@ -100,6 +99,16 @@ pub struct Found {
 /// What a store knows a head's state by, such as a resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision(pub String);
+
+/// What a read would find after a swap that took place, as far as that is known without one.
+#[derive(Clone, Debug)]
+pub enum Swapped {
+    /// The head as it was given.
+    AsGiven(Revision),
+    /// The head as the store keeps it.
+    AsKept(Box<Found>),
+    Unknown,
+}
 
 /// What must be there for a swap to take place.
 #[derive(Clone, Debug, PartialEq, Eq)]

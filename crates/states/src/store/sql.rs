@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, head_text, parse_head,
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, Swapped, head_text,
+    parse_head,
 };
 use crate::head::Head;
 use crate::key::Key;
@@ -71,12 +72,12 @@ impl Store for SqlStore {
             let sql = "SELECT revision, head FROM state_heads WHERE namespace = $1 AND name = $2";
             let found = self.db.look_up(sql, params![key.namespace(), key.name()]).await;
             let Some(row) = found.map_err(failed)? else { return Ok(None) };
-            let head = parse_head(&column::<Vec<u8>>(&row, 1)?)?;
+            let head = parse_head(row.bytes(1).map_err(damaged)?)?;
             Ok(Some(Found { head, revision: Revision(column(&row, 0)?) }))
         })
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped> {
         Box::pin(async move {
             let (revision, text) = (head.operation().to_string(), head_text(head)?);
             let (namespace, name, written) = (key.namespace(), key.name(), Revision(revision.clone()));
@@ -94,7 +95,7 @@ impl Store for SqlStore {
                 ),
             };
             swapped(swap.await)?;
-            Ok(Some(Found { head: head.clone(), revision: written }))
+            Ok(Swapped::AsGiven(written))
         })
     }
 
@@ -188,7 +189,12 @@ fn key_of(row: &Row, first: usize) -> Result<Key, StoreError> {
 }
 
 fn column<T: db::FromValue>(row: &Row, index: usize) -> Result<T, StoreError> {
-    row.get(index).map_err(|error| StoreError::Damaged(error.to_string()))
+    row.get(index).map_err(damaged)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
+fn damaged(error: db::Error) -> StoreError {
+    StoreError::Damaged(error.to_string())
 }
 
 fn swapped(changed: Result<u64, db::Error>) -> Result<(), StoreError> {

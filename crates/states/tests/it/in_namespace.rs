@@ -7,7 +7,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use states::Key;
 use states::head::Head;
-use states::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, Stray};
+use states::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, Stray, Swapped};
 use uuid::Uuid;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Store for InNamespace {
         self.store.read_head(key)
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped> {
         self.store.write_head(key, head, expected)
     }
 

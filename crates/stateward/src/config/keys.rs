@@ -228,7 +228,7 @@ pub const KEYS: &[Key] = &[
 
     key("hub.enabled", Kind::Switch, Text("true"), "Whether records are kept and /graphql is served", ""),
     key("hub.namespace", Kind::Text, Text("default"), "Namespace of records that name none, and of the built-in storage backend", "Permissions are asked for in the namespace of a record."),
-    key("hub.encryption_key", Kind::Text, Unset, "Name of the key that seals values and contexts", "One of keys.files, keys.secrets or keys.transit. Unset makes hub.key in the data directory, which is as good as the disk. With PostgreSQL, which others may share, there is no hub without a named key."),
+    key("hub.encryption_key", Kind::Text, Unset, "Name of the key that seals values and contexts", "One of keys.files, keys.secrets or keys.transit. Unset makes hub.key in the data directory, which is as good as the disk. With database.url, whose database others may share, there is no hub without a named key."),
     key("hub.require_types", Kind::Switch, Text("false"), "Whether records must be of Types that are known here", "Otherwise values of unknown Types are taken as they are."),
     key("hub.types_dir", Kind::Path, Unset, "Directory of Type manifests that are applied at the start", "Every .yaml, .yml and .json file below it that is of the kind Type. A revision that is there already with other content stops the start."),
     key("hub.policy_file", Kind::Path, Unset, "Which storage backend keeps records that name none", "YAML with `rules`, each with `typeRef` (path, maybe revision; a path may end in .*) and `backend` (id: the id or name). The most specific rule counts. Read at the start."),

@@ -28,7 +28,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
+use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
 use crate::codec;
 use crate::head::{Head, Packing};
 use crate::key::Key;
@@ -200,11 +200,12 @@ impl<K: Kind> Store for ObjectStore<K> {
         })
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped> {
         Box::pin(async move {
             let object = self.put_head(key, head, expected, Extra::default()).await?;
             // It was written, whatever can be made of the answer.
-            Ok(self.found(object).await.ok())
+            let found = self.found(object).await;
+            Ok(found.map_or(Swapped::Unknown, |found| Swapped::AsKept(Box::new(found))))
         })
     }
 

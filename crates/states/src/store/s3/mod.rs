@@ -25,7 +25,8 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, head_text, parse_head,
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, Swapped, head_text,
+    parse_head,
 };
 use crate::head::Head;
 use crate::key::Key;
@@ -151,13 +152,13 @@ impl S3Store {
         Ok(())
     }
 
-    async fn swap(&self, key: &Key, head: &Head, expected: &Expect) -> Result<Option<Found>, StoreError> {
+    async fn swap(&self, key: &Key, head: &Head, expected: &Expect) -> Result<Swapped, StoreError> {
         let (path, text) = (self.layout.head(key), Bytes::from(head_text(head)?));
         let put = match expected {
             Expect::Nothing => self.put(&path, text.clone(), PutMode::Create).await,
             Expect::Revision(revision) => self.put(&path, text.clone(), update(&revision.0)).await,
         };
-        let written = |tag: Option<String>| Some(Found { head: head.clone(), revision: Revision(tag?) });
+        let written = |tag: Option<String>| tag.map_or(Swapped::Unknown, |tag| Swapped::AsGiven(Revision(tag)));
         let Err(StoreError::Conflict) = put else { return put.map(written) };
         // Something between here and there may have sent the put twice, so that it met itself.
         let there = self.get(&path).await.map_err(|error| StoreError::Unknown(error.to_string()))?;
@@ -167,7 +168,7 @@ impl S3Store {
             }
             (Some((bytes, _)), _) if !is_gravestone(&bytes) => {
                 let ours = parse_head(&bytes)?.operations.contains(&head.operation());
-                if ours { Ok(None) } else { Err(StoreError::Conflict) }
+                if ours { Ok(Swapped::Unknown) } else { Err(StoreError::Conflict) }
             }
             _ => Err(StoreError::Conflict),
         }
@@ -205,7 +206,7 @@ impl Store for S3Store {
         })
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped> {
         Box::pin(self.swap(key, head, expected))
     }
 

@@ -125,7 +125,7 @@ fn a_spool_without_its_directory_is_our_fault() {
 #[test]
 fn damaged_stored_bytes_are_noticed_before_a_reader_sees_them() {
     let received = receive(ODD.as_bytes(), Limits::default(), 1000).expect("valid");
-    let stored = received.stored(0).expect("readable");
+    let stored = received.stored(0).expect("readable").to_vec();
     let segment = received.segments[0].clone();
     let restored = |segment: &Segment, stored: &[u8]| {
         let mut out = Vec::new();

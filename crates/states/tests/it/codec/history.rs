@@ -16,7 +16,8 @@ struct Version {
 impl Version {
     fn new(state: Vec<u8>) -> Version {
         let received = receive(&state, Limits::default(), 1 << 16).expect("valid");
-        let stored = (0..received.segments.len()).map(|index| received.stored(index).expect("readable")).collect();
+        let stored =
+            (0..received.segments.len()).map(|index| received.stored(index).expect("readable").into()).collect();
         Version { state, bases: vec![None; received.segments.len()], segments: received.segments, stored }
     }
 

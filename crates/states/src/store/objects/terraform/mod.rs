@@ -33,7 +33,7 @@ use super::{Extra, OBJECT_BYTES, ObjectStore, Reader, Roles, layout};
 use crate::head::{Body, Head};
 use crate::key::Key;
 use crate::lock::Lock;
-use crate::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray};
+use crate::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
 
 use lease::Held;
 use names::Names;
@@ -242,9 +242,9 @@ impl Store for TerraformStore {
         Box::pin(self.find(key))
     }
 
-    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Option<Found>> {
+    fn write_head<'a>(&'a self, key: &'a Key, head: &'a Head, expected: &'a Expect) -> Answer<'a, Swapped> {
         // Terraform's own backend changes the Lease and the Secret one after the other: what is there must be read.
-        Box::pin(async move { self.swap(key, head, expected).await.map(|()| None) })
+        Box::pin(async move { self.swap(key, head, expected).await.map(|()| Swapped::Unknown) })
     }
 
     fn delete_head<'a>(&'a self, key: &'a Key, expected: &'a Revision) -> Answer<'a, ()> {
