@@ -25,7 +25,7 @@ use super::kubeconfig;
 use super::options::{Authorizer, Crossing, Rules};
 use super::rbac::Rbac;
 use super::report::{ClusterReport, KindReport, KindState, Source};
-use super::review::Reviewer;
+use super::review::{Caller, Reviewer};
 use super::shared::Shared;
 use crate::index::{Kept, View};
 use crate::kinds::KindSpec;
@@ -169,7 +169,9 @@ impl Member {
             }
             Some(reviewer) => {
                 let places = shared.store.read().places(&self.name);
-                reviewer.view(&who, verbs, &places).await
+                let its_own = self.standing == Standing::Home && identity.source != access::Source::StaticToken;
+                let caller = if its_own { Caller::of_its_own(who, identity) } else { Caller::by_rule(who) };
+                reviewer.view(caller, verbs, &places).await
             }
             None => self.rbac.view(&who, verbs),
         })

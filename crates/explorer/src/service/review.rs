@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use access::Identity;
 use access::rbac::Who;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -37,9 +38,30 @@ pub(crate) struct Reviewer {
     metrics: Metrics,
 }
 
+/// Whom the authorizers of a cluster are asked about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    who: Who,
+    /// As the cluster's own authenticator told them; no other cluster is told of them.
+    uid: Option<String>,
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Caller {
+    /// Somebody whom the authenticator of the cluster itself proved.
+    pub(crate) fn of_its_own(who: Who, identity: &Identity) -> Caller {
+        Caller { who, uid: identity.uid.clone(), extra: identity.extra.clone() }
+    }
+
+    /// Somebody who is a name and groups there, by a rule of ours.
+    pub(crate) fn by_rule(who: Who) -> Caller {
+        Caller { who, uid: None, extra: BTreeMap::new() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Question {
-    who: Arc<Who>,
+    caller: Arc<Caller>,
     verb: String,
     group: String,
     resource: String,
@@ -57,17 +79,17 @@ impl Reviewer {
     }
 
     /// What somebody sees of the rows that there are.
-    pub(crate) async fn view(&self, who: &Who, row_verbs: &[String], places: &Places) -> View {
-        let who = Arc::new(who.clone());
+    pub(crate) async fn view(&self, caller: Caller, row_verbs: &[String], places: &Places) -> View {
+        let caller = Arc::new(caller);
         let verbs: BTreeSet<&str> = row_verbs.iter().map(String::as_str).chain(["get"]).collect();
         let mut questions = Vec::new();
         for ((group, resource), namespaces) in places {
             for (namespace, verb) in
                 namespaces.iter().flat_map(|namespace| verbs.iter().map(move |verb| (namespace, verb)))
             {
-                let who = Arc::clone(&who);
+                let caller = Arc::clone(&caller);
                 let (group, resource, namespace) = (group.clone(), resource.clone(), namespace.clone());
-                questions.push(Question { who, verb: (*verb).to_owned(), group, resource, namespace });
+                questions.push(Question { caller, verb: (*verb).to_owned(), group, resource, namespace });
             }
         }
         if questions.len() > MOST_ASKED {
@@ -101,8 +123,10 @@ impl Reviewer {
     async fn review(&self, question: &Question) -> Result<bool, NoAnswer> {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let spec = SubjectAccessReviewSpec {
-            user: some(&question.who.user),
-            groups: Some(question.who.groups.clone()),
+            user: some(&question.caller.who.user),
+            groups: Some(question.caller.who.groups.clone()),
+            uid: question.caller.uid.clone(),
+            extra: (!question.caller.extra.is_empty()).then(|| question.caller.extra.clone()),
             resource_attributes: Some(ResourceAttributes {
                 verb: some(&question.verb),
                 group: Some(question.group.clone()),
@@ -110,13 +134,18 @@ impl Reviewer {
                 namespace: some(&question.namespace),
                 ..ResourceAttributes::default()
             }),
-            ..SubjectAccessReviewSpec::default()
+            non_resource_attributes: None,
         };
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let answer = self.reviews.create(&PostParams::default(), &review).await;
         self.metrics.reviewed(answer.is_ok());
         let status = answer.ok().and_then(|review| review.status).ok_or(NoAnswer)?;
-        Ok(status.allowed && !status.denied.unwrap_or(false))
+        let denied = status.denied.unwrap_or(false);
+        // RBAC never denies: this is an authorizer that failed, and by its policy that denies.
+        if denied && status.evaluation_error.is_some_and(|fault| !fault.is_empty()) {
+            return Err(NoAnswer);
+        }
+        Ok(status.allowed && !denied)
     }
 }
 

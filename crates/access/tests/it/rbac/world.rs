@@ -310,8 +310,19 @@ pub(super) async fn create<K: Kept>(client: &Client, object: &K) -> K {
     let mut object = object.clone();
     // An object that is written again is a new one.
     (object.meta_mut().resource_version, object.meta_mut().uid) = (None, None);
-    let created = object.home(client).create(&PostParams::default(), &object).await;
-    created.unwrap_or_else(|error| panic!("create {object:?}: {error}"))
+    loop {
+        match object.home(client).create(&PostParams::default(), &object).await {
+            Ok(created) => return created,
+            // The controller that gathers rules applies them, which brings back a ClusterRole that was deleted meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                match object.home(client).delete(&object.name_any(), &DeleteParams::default()).await {
+                    Err(kube::Error::Api(status)) if status.code == 404 => {}
+                    deleted => drop(deleted.expect("delete what came back")),
+                }
+            }
+            Err(error) => panic!("create {object:?}: {error}"),
+        }
+    }
 }
 
 /// Writes an object over what is there.

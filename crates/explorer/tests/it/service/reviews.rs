@@ -2,12 +2,12 @@
 
 use access::{Identity, Source};
 use explorer::Explorer;
-use explorer::service::{Authorizer, Crossing, Rules};
+use explorer::service::{Authorizer, Crossing, Local, Rules};
 use serde_json::Value;
 use testbed::{Cluster, Failure, Opinion, Scope, Webhook, eventually, rule, subject};
 
 use super::maps::Maps;
-use super::world::{LIMIT, Place, added, found, reader, somebody, synced};
+use super::world::{HOME, LIMIT, Place, added, finds, found, local, reader, somebody, synced};
 
 /// What a question is about: verb, resource and namespace.
 fn about(spec: &Value) -> (String, String, String) {
@@ -114,8 +114,12 @@ async fn a_webhook_that_is_down_shows_nothing_where_its_failure_denies_and_is_ba
     let explorer = open(&cluster, Authorizer::Review).await;
     let jane = judged("jane");
     sees(&explorer, &jane, &maps, [true, true]).await;
+    assert!(explorer.visibility(&jane).await.withheld().is_empty());
     webhook.decide(|_| Opinion::Broken);
     sees(&explorer, &jane, &maps, [false, false]).await;
+    // Nobody decided, and so it is not told as if there were nothing.
+    let withheld = explorer.visibility(&jane).await.withheld();
+    assert!(withheld.len() == 1 && withheld[0].cluster == "leaf", "{withheld:?}");
     webhook.decide(|_| Opinion::Allow);
     sees(&explorer, &jane, &maps, [true, true]).await;
 
@@ -132,4 +136,40 @@ async fn a_webhook_that_is_down_shows_nothing_where_its_failure_denies_and_is_ba
     cluster.start_api_server().await;
     sees(&explorer, &jane, &maps, [true, true]).await;
     explorer.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn authorizers_are_told_what_their_own_authenticator_knows_and_those_of_other_clusters_are_not() {
+    // Only who has both is let in.
+    let webhook = Webhook::start(|spec| {
+        let known = spec["uid"] == "u-1" && spec["extra"]["example.com/tenant"][0] == "blue";
+        if known { Opinion::Allow } else { Opinion::None }
+    });
+    let cluster = Cluster::judged_by(&webhook, Failure::Deny).await;
+    let maps = Maps::new(&cluster, HOME, "told").await;
+    maps.create("map").await;
+    let mut options = Place::new().options(&["v1/ConfigMap"]).await;
+    options.settings.review_ttl = std::time::Duration::from_millis(200);
+    options.local = Some(Local { authorizer: Authorizer::Review, ..local(&reader(&cluster)) });
+    let explorer = Explorer::open(options).await.unwrap();
+    synced(&explorer, HOME, 1).await;
+    let blue = |extra: &str, uid: &str| Identity {
+        uid: Some(uid.to_owned()),
+        extra: [("example.com/tenant".to_owned(), vec![extra.to_owned()])].into(),
+        ..judged("jane")
+    };
+    let text = format!("ns:{} name:map", maps.namespace);
+    finds(&explorer, &blue("blue", "u-1"), &text, &[format!("{HOME}/{}/map", maps.namespace)]).await;
+    // The same name with another uid or tenant is not the same caller, whatever is remembered of the first.
+    for other in [blue("red", "u-1"), blue("blue", "u-2"), judged("jane")] {
+        assert!(found(&explorer, &other, &text).await.is_empty(), "{other:?}");
+    }
+    // Whom another authenticator proved has a name and groups here, and nothing else that this cluster would believe.
+    let abroad = open(&cluster, Authorizer::Review).await;
+    assert!(found(&abroad, &blue("blue", "u-1"), &text).await.is_empty());
+    webhook
+        .decide(|spec| if spec["uid"].is_null() && spec["extra"].is_null() { Opinion::Allow } else { Opinion::None });
+    finds(&abroad, &blue("blue", "u-1"), &text, &[format!("leaf/{}/map", maps.namespace)]).await;
+    explorer.close().await;
+    abroad.close().await;
 }
