@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use async_graphql::indexmap::IndexMap;
 use async_graphql::registry::Registry;
 use async_graphql::{InputType, InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use jiff::Timestamp;
@@ -148,7 +149,7 @@ impl<T: InputType> InputType for Given<T> {
     }
 
     fn to_value(&self) -> Value {
-        self.0.as_ref().map_or_else(|| Value::Object([].into()), T::to_value)
+        self.0.as_ref().map_or_else(|| Value::Object(IndexMap::default()), T::to_value)
     }
 
     fn as_raw_value(&self) -> Option<&T::RawValueType> {
