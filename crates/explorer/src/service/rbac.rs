@@ -5,6 +5,7 @@
 //! for each question; compiled grants are kept only for as long as nothing changed.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use access::rbac::{Policy, RbacKey, RbacKind, RbacObject, Who};
@@ -28,6 +29,8 @@ pub(crate) struct Rbac {
     policy: RwLock<Policy>,
     streams: RwLock<HashMap<RbacKind, Stream>>,
     compiled: Mutex<Compiled>,
+    /// It was too old to be relied on, and not all of it has been heard since.
+    overdue: AtomicBool,
 }
 
 /// One of the four.
@@ -49,11 +52,14 @@ impl Rbac {
         self.streams.write().unwrap_or_else(PoisonError::into_inner).clear();
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Policy::new();
         *self.compiled.lock().unwrap_or_else(PoisonError::into_inner) = Compiled::default();
+        self.overdue.store(false, Ordering::SeqCst);
     }
 
-    /// Why the policy cannot be relied on now, if that is so.
+    /// Why the policy cannot be relied on now, if that is so. Once it was too old, it counts again when all four kinds have been
+    /// heard: they come back one by one, and what was revoked may be among those that are still to come.
     pub(crate) fn doubt(&self, max_age: SignedDuration, now: Timestamp) -> Option<String> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all_heard = true;
         for kind in KINDS {
             let Some(stream) = streams.get(&kind) else {
                 return Some("its RBAC has not been read yet".to_owned());
@@ -71,9 +77,14 @@ impl Rbac {
                 Health::Lost { since, why } => (since, why.to_string()),
             };
             let age = now.duration_since(since);
-            if age > max_age {
+            all_heard = false;
+            if age > max_age || self.overdue.load(Ordering::SeqCst) {
+                self.overdue.store(true, Ordering::SeqCst);
                 return Some(format!("nothing has been heard of its {kind:?}s for {} s: {why}", age.as_secs()));
             }
+        }
+        if all_heard {
+            self.overdue.store(false, Ordering::SeqCst);
         }
         None
     }
@@ -243,28 +254,38 @@ mod tests {
         assert_eq!(scopes(&rbac, "jim", "apps", "configmaps"), (Scope::default(), Scope::default()));
     }
 
-    #[test]
-    fn a_policy_counts_only_when_all_of_it_was_read_and_for_as_long_as_it_is_heard() {
+    /// A policy of which everything has been read.
+    fn synced() -> (Rbac, Vec<tokio::sync::watch::Sender<Health>>) {
         let rbac = Rbac::default();
         let now = Timestamp::now();
-        let max_age = SignedDuration::from_secs(60);
-        assert!(rbac.doubt(max_age, now).unwrap().contains("not been read yet"));
-        let synced = Health::Synced { since: now };
+        let unread =
+            || rbac.doubt(SignedDuration::from_secs(60), now).is_some_and(|why| why.contains("not been read yet"));
+        assert!(unread());
         let mut senders = Vec::new();
         for kind in KINDS {
-            let (sender, health) = tokio::sync::watch::channel(synced);
+            let (sender, health) = tokio::sync::watch::channel(Health::Synced { since: now });
             rbac.streams.write().unwrap().insert(kind, Stream { health, complete: false });
             senders.push(sender);
         }
         for kind in KINDS {
-            assert!(rbac.doubt(max_age, now).unwrap().contains("not been read yet"), "{kind:?}");
+            assert!(unread(), "{kind:?}");
             rbac.take(kind, &Event::Synced, &mut Policy::new(), &mut Some(HashMap::new()));
         }
+        (rbac, senders)
+    }
+
+    #[test]
+    fn a_policy_counts_only_when_all_of_it_was_read_and_for_as_long_as_it_is_heard() {
+        let (rbac, senders) = synced();
+        let now = Timestamp::now();
+        let max_age = SignedDuration::from_secs(60);
+        let synced = Health::Synced { since: now };
         assert_eq!(rbac.doubt(max_age, now), None);
         let ago = |seconds| now - SignedDuration::from_secs(seconds);
         let table = [
             (Health::Lost { since: ago(59), why: watch::Why::Forbidden }, None),
             (Health::Lost { since: ago(61), why: watch::Why::Forbidden }, Some("permission is missing")),
+            (Health::Synced { since: ago(0) }, None),
             (Health::Listing { since: ago(59) }, None),
             (Health::Listing { since: ago(61) }, Some("being read anew")),
             (Health::Absent { since: ago(0) }, Some("serves no")),
@@ -280,5 +301,24 @@ mod tests {
             }
             sender.send_replace(synced);
         }
+    }
+
+    #[test]
+    fn a_policy_that_was_too_old_counts_again_when_all_of_it_has_been_heard() {
+        let (rbac, senders) = synced();
+        let now = Timestamp::now();
+        let max_age = SignedDuration::from_secs(60);
+        let lost =
+            |seconds| Health::Lost { since: now - SignedDuration::from_secs(seconds), why: watch::Why::Forbidden };
+        senders[0].send_replace(lost(61));
+        senders[3].send_replace(lost(30));
+        assert!(rbac.doubt(max_age, now).unwrap().contains("ClusterRole"));
+        senders[0].send_replace(Health::Synced { since: now });
+        let doubt = rbac.doubt(max_age, now).expect("a binding may have gone half a minute ago");
+        assert!(doubt.contains("RoleBinding"), "{doubt}");
+        senders[3].send_replace(Health::Synced { since: now });
+        assert_eq!(rbac.doubt(max_age, now), None);
+        senders[3].send_replace(lost(30));
+        assert_eq!(rbac.doubt(max_age, now), None, "half a minute is not too old");
     }
 }

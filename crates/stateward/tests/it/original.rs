@@ -97,15 +97,19 @@ impl Original {
         }
     }
 
-    /// The whole object goes back as it was read.
+    /// The whole object goes back as it was read; what the API server says against that is its answer.
     async fn put(&self, map: ConfigMap, exists: bool) -> u16 {
         let name = map.metadata.name.clone().unwrap();
-        if exists {
-            self.maps.replace(&name, &PostParams::default(), &map).await.unwrap();
+        let put = if exists {
+            self.maps.replace(&name, &PostParams::default(), &map).await
         } else {
-            self.maps.create(&PostParams::default(), &map).await.unwrap();
+            self.maps.create(&PostParams::default(), &map).await
+        };
+        match put {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) if status.code == 409 => 409,
+            Err(error) => panic!("{error}"),
         }
-        200
     }
 }
 
