@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
 use async_graphql::{Error, ErrorExtensions as _};
 
+use super::loads::Loads;
 use super::scalars::Any;
 use crate::VersionId;
 use crate::guard::{Failure, Guard};
@@ -25,20 +27,27 @@ struct Inner {
     /// Records that the answer may still have.
     left: AtomicUsize,
     most: usize,
+    loads: Loads,
 }
 
 impl Session {
-    pub(super) fn new(guard: Guard, most: usize) -> Session {
-        let reader = DataLoader::with_cache(Reader(guard.clone()), tokio::spawn, HashMapCache::default());
-        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most }))
+    pub(super) fn new(guard: Guard, most: usize, loads: &Loads) -> Session {
+        let begin = {
+            let loads = loads.clone();
+            move |load| loads.add(load)
+        };
+        let reader = DataLoader::with_cache(Reader(guard.clone()), begin, HashMapCache::default());
+        let reader = reader.delay(Duration::ZERO);
+        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most, loads: loads.clone() }))
+    }
+
+    /// For another guard, in the same request.
+    pub(super) fn with(&self, guard: Guard) -> Session {
+        Session::new(guard, self.0.most, &self.0.loads)
     }
 
     pub(super) fn guard(&self) -> &Guard {
         &self.0.guard
-    }
-
-    pub(super) fn most(&self) -> usize {
-        self.0.most
     }
 
     /// Counts records that go into the answer: relations of relations could make any number of them.

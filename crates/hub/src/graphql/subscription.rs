@@ -66,7 +66,7 @@ impl Subscriptions {
             filter,
             cursor,
             changed: hub.changed(),
-            most: session.most(),
+            session: session.clone(),
             waiting: VecDeque::new(),
             ended: false,
         };
@@ -85,7 +85,7 @@ struct Following {
     filter: Filter,
     cursor: ChangeCursor,
     changed: watch::Receiver<u64>,
-    most: usize,
+    session: Session,
     waiting: VecDeque<ChangeEvent>,
     ended: bool,
 }
@@ -132,7 +132,7 @@ impl Following {
         };
         self.cursor = event.cursor;
         let Some(record) = guard.watched(&event, &self.filter).await.map_err(told)? else { return Ok(None) };
-        let session = Session::new(guard, self.most);
+        let session = self.session.with(guard);
         let kind = match event.kind {
             ChangeKind::Created => TypeInstanceChangeKind::Created,
             ChangeKind::Updated => TypeInstanceChangeKind::Updated,

@@ -238,7 +238,8 @@ fn a_record_that_many_use_is_shown_with_some_of_them() {
     assert!(row[4].matches(',').count() == 2 && row[4].ends_with(" and more"), "{table}");
     let run = desk.run(&["ti", "get", "builtin", "-o", "json"]);
     assert!(run.err.contains("usedBy of aaaaaaaa") && run.err.contains("more than the 100"), "{run:#?}");
-    let shown: serde_json::Value = serde_json::from_str(&run.ok()).unwrap();
+    assert_eq!(run.code, Some(0));
+    let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(shown["usedBy"].as_array().unwrap().len(), 100);
 }
 
@@ -256,7 +257,8 @@ fn a_server_that_gives_little_at_once_is_asked_for_less() {
     assert!(cells(&table)[0][4].ends_with(" and more"), "{table}");
     let run = desk.run(&["ti", "get", "builtin", "-o", "json"]);
     assert!(run.err.contains("not all relations are shown"), "{run:#?}");
-    let shown: serde_json::Value = serde_json::from_str(&run.ok()).unwrap();
+    assert_eq!(run.code, Some(0));
+    let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(shown["usedBy"].as_array().unwrap().len(), 25);
     assert_eq!(desk.json(&["ti", "get", "--type", "cap.type.many"])["items"].as_array().unwrap().len(), 70);
 }
