@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use db::{Engine, Tx, params};
 use jiff::Timestamp;
@@ -26,6 +27,9 @@ CREATE INDEX hub_changes_by_age ON hub_changes (at);
 CREATE TABLE hub_feed (one BIGINT PRIMARY KEY, forgotten BIGINT NOT NULL);
 INSERT INTO hub_feed (one, forgotten) VALUES (1, -1);
 ";
+
+/// A later step: how far into its transaction the last change was that is kept no more.
+pub(crate) const FORGOTTEN_ITEM: &str = "ALTER TABLE hub_feed ADD COLUMN item BIGINT NOT NULL DEFAULT -1;";
 
 /// What happened to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +130,7 @@ impl Feed {
         if self.0 == Engine::Postgres {
             let next = "(SELECT CAST(CAST(pg_current_xact_id() AS TEXT) AS BIGINT))";
             tx.execute(&format!("DELETE FROM hub_changes WHERE sequence > {next}"), &[])?;
-            tx.execute(&format!("UPDATE hub_feed SET forgotten = -1 WHERE forgotten > {next}"), &[])?;
+            tx.execute(&format!("UPDATE hub_feed SET forgotten = -1, item = -1 WHERE forgotten > {next}"), &[])?;
         }
         Ok(())
     }
@@ -151,11 +155,11 @@ impl Hub {
             self.feed().open()
         );
         let read = move |tx: &mut Tx<'_>| {
-            let forgotten = tx.query_opt("SELECT forgotten FROM hub_feed WHERE one = 1", &[])?;
-            let forgotten: Option<i64> = forgotten.map(|row| row.get(0)).transpose()?;
-            if after.is_some() && forgotten.is_some_and(|forgotten| sequence < forgotten) {
-                let text = "after: changes are not kept for that long; list the TypeInstances again and go on from now";
-                return Err(Error::refused(Reason::NotFound, text));
+            let forgotten = tx.query_opt("SELECT forgotten, item FROM hub_feed WHERE one = 1", &[])?;
+            let forgotten =
+                forgotten.map(|row| Ok::<_, Error>((row.get::<i64>(0)?, row.get::<i64>(1)?))).transpose()?;
+            if after.is_some() && forgotten.is_some_and(|forgotten| (sequence, item) < forgotten) {
+                return Err(Error::refused(Reason::Reset, BEHIND));
             }
             let rows = tx.query(&sql, params![sequence, item])?;
             let event = |row: &db::Row| {
@@ -191,23 +195,79 @@ impl Hub {
         self.notifier().subscribe()
     }
 
-    /// The newest one stays, because the next number counts on from it.
+    /// Forgets changes that are too old, or too many. The newest one stays, because the next number counts on from it.
     pub(crate) async fn forget_changes(&self) -> Result<(), Error> {
-        let kept = i64::try_from(self.settings().times.changes.as_micros()).unwrap_or(i64::MAX);
-        let oldest = Timestamp::now().as_microsecond().saturating_sub(kept);
-        let forget = move |tx: &mut Tx<'_>| {
-            let old = "at < $1 AND sequence < (SELECT MAX(sequence) FROM hub_changes)";
-            let last = tx.query_opt(&format!("SELECT MAX(sequence) FROM hub_changes WHERE {old}"), params![oldest])?;
-            let Some(last) = last.map(|row| row.get::<Option<i64>>(0)).transpose()?.flatten() else { return Ok(()) };
-            tx.execute("UPDATE hub_feed SET forgotten = $1 WHERE one = 1 AND forgotten < $1", params![last])?;
-            tx.execute("DELETE FROM hub_changes WHERE sequence <= $1", params![last])?;
-            Ok(())
-        };
+        let age = i64::try_from(self.settings().times.changes.as_micros()).unwrap_or(i64::MAX);
+        let oldest = self.now().as_microsecond().saturating_sub(age);
         let any = "SELECT 1 FROM hub_changes WHERE at < $1 LIMIT 1";
-        if self.db().look_up(any, params![oldest]).await?.is_none() {
-            return Ok(());
+        if self.db().look_up(any, params![oldest]).await?.is_some() {
+            let old = "SELECT MAX(sequence) FROM hub_changes WHERE at < $1 \
+                       AND sequence < (SELECT MAX(sequence) FROM hub_changes)";
+            self.db().write(move |tx| forget(tx, old, params![oldest])).await?;
         }
-        self.db().write::<_, Error, _>(forget).await
+        let most = self.settings().changes;
+        if self.count_changes().await? > most {
+            // More than needed, so that it is not done all the time.
+            let kept = most - most / 10;
+            let many = format!(
+                "SELECT sequence FROM (SELECT sequence FROM hub_changes ORDER BY sequence DESC, item DESC LIMIT 1 OFFSET {kept}) \
+                 AS surplus WHERE sequence < (SELECT MAX(sequence) FROM hub_changes)"
+            );
+            self.db().write(move |tx| forget(tx, &many, &[])).await?;
+            self.counted().start_again();
+        }
+        Ok(())
+    }
+
+    /// How many changes there are, about. Only those that came since the last time are looked at.
+    async fn count_changes(&self) -> Result<u64, Error> {
+        let (up_to, known) = self.counted().get();
+        let sql = "SELECT COUNT(*), MAX(sequence) FROM hub_changes WHERE sequence > $1";
+        let Some(row) = self.db().look_up(sql, params![up_to]).await? else { return Ok(known) };
+        let (new, last) = (u64::try_from(row.get::<i64>(0)?).unwrap_or_default(), row.get::<Option<i64>>(1)?);
+        let count = known.saturating_add(new);
+        self.counted().put(last.unwrap_or(up_to), count);
+        Ok(count)
+    }
+}
+
+/// What a reader is told that comes too late.
+const BEHIND: &str = "after: the feed does not go back that far (the settings hub.changes_age and hub.changes_records); \
+                      list the TypeInstances again and go on from now";
+
+/// Removes what is up to the number that a statement gives, and remembers how far that is.
+fn forget(tx: &mut Tx<'_>, up_to: &str, bound: &[db::Value]) -> Result<(), Error> {
+    let last = tx.query_opt(up_to, bound)?;
+    let Some(last) = last.map(|row| row.get::<Option<i64>>(0)).transpose()?.flatten() else { return Ok(()) };
+    let sql = "UPDATE hub_feed SET forgotten = $1, \
+               item = COALESCE((SELECT MAX(item) FROM hub_changes WHERE sequence = $1), -1) WHERE one = 1 AND forgotten < $1";
+    tx.execute(sql, params![last])?;
+    tx.execute("DELETE FROM hub_changes WHERE sequence <= $1", params![last])?;
+    Ok(())
+}
+
+/// How many changes were counted, up to which number.
+#[derive(Debug)]
+pub(crate) struct Counted(Mutex<(i64, u64)>);
+
+impl Default for Counted {
+    fn default() -> Counted {
+        Counted(Mutex::new((-1, 0)))
+    }
+}
+
+impl Counted {
+    fn get(&self) -> (i64, u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, up_to: i64, count: u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (up_to, count);
+    }
+
+    /// Others forget changes, too: what was counted is counted anew when it matters.
+    fn start_again(&self) {
+        self.put(-1, 0);
     }
 }
 

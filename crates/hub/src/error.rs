@@ -29,6 +29,10 @@ pub enum Reason {
     Conflict,
     /// It is being changed by somebody else: try again.
     Retry,
+    /// More is asked for than one answer may have.
+    TooLarge,
+    /// The place in the feed to go on from is kept no more: begin anew.
+    Reset,
     /// The backend that keeps it refused, or did not answer.
     Backend,
 }

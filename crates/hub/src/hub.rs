@@ -10,11 +10,12 @@ use keys::Keyring;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::changes::Feed;
+use crate::changes::{Counted, Feed};
+use crate::clock::Clock;
 use crate::model::TypeRef;
 use crate::rules::names;
 use crate::seal::Sealing;
-use crate::storage::{self, Connect};
+use crate::storage::{self, Connect, Flights};
 use crate::store::{Known, ensure_built_in};
 use crate::{Error, Settings};
 
@@ -32,7 +33,10 @@ struct Inner {
     /// By Type: a revision never changes.
     schemas: Mutex<HashMap<TypeRef, Known>>,
     backends: storage::Known,
+    flights: Flights,
     changes: watch::Sender<u64>,
+    counted: Counted,
+    clock: Clock,
 }
 
 /// More schemas than this are not remembered.
@@ -45,7 +49,9 @@ impl Hub {
         names::check_namespace(&settings.namespace)?;
         let sealing = Sealing::new(db.clone(), keyring, settings.encryption_key.clone());
         sealing.ensure().await?;
-        let (unlocked, namespace, now) = (sealing.unlock().await?, settings.namespace.clone(), Timestamp::now());
+        let clock = Clock::default();
+        clock.set(&db).await?;
+        let (unlocked, namespace, now) = (sealing.unlock().await?, settings.namespace.clone(), clock.now());
         let feed = Feed(db.engine());
         let prepare = move |tx: &mut Tx<'_>| {
             ensure_built_in(tx, &namespace, now, &unlocked)?;
@@ -60,7 +66,10 @@ impl Hub {
             process: Uuid::new_v4().to_string(),
             schemas: Mutex::default(),
             backends: storage::Known::default(),
+            flights: Flights::default(),
             changes: watch::Sender::new(0),
+            counted: Counted::default(),
+            clock,
         })))
     }
 
@@ -91,6 +100,23 @@ impl Hub {
 
     pub(crate) fn known_backends(&self) -> &storage::Known {
         &self.0.backends
+    }
+
+    /// The time by which leases are compared: that of the database.
+    pub fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub(crate) fn flights(&self) -> &Flights {
+        &self.0.flights
+    }
+
+    pub(crate) fn counted(&self) -> &Counted {
+        &self.0.counted
     }
 
     pub(crate) fn feed(&self) -> Feed {

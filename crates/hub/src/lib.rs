@@ -19,6 +19,7 @@ pub mod model;
 pub mod rules;
 pub mod types;
 
+mod clock;
 mod seal;
 mod storage;
 mod store;
@@ -48,4 +49,4 @@ pub use store::{
     AttributeFilter, Batch, Change, Created, Cursor, DEFAULT_ATTRIBUTE, Deletion, Filter, MIGRATIONS, NewRecord,
     OnBackendFailure, Page, Relation, Rule, StorageChoice, TypeFilter, VersionId, Versions,
 };
-pub use work::{LeftOutside, Moved, OldCopy, Retire, Retired};
+pub use work::{LeftKind, LeftOutside, Moved, OldCopy, Retire, Retired};

@@ -17,6 +17,8 @@ pub struct Settings {
     /// Where backends may be.
     pub allowed_urls: AllowedUrls,
     pub times: Times,
+    /// How many changes are kept in the feed at most.
+    pub changes: u64,
 }
 
 /// How long things may take.
@@ -50,6 +52,7 @@ impl Settings {
             policy: Vec::new(),
             allowed_urls: AllowedUrls::default(),
             times: Times::default(),
+            changes: 500_000,
         }
     }
 }

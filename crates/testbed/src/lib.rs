@@ -45,6 +45,7 @@ mod cluster;
 mod disk;
 mod eventually;
 mod maps;
+mod on_both;
 mod peers;
 mod postgres;
 mod scale;

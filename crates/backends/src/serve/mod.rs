@@ -38,6 +38,14 @@ pub struct Serving {
     pub limits: ServerLimits,
 }
 
+impl Serving {
+    /// Refuses what others could reach without showing who they are.
+    pub fn check(&self) -> Result<(), Error> {
+        let mutual = self.tls.as_ref().is_some_and(|tls| tls.client_authority.is_some());
+        if self.listen.ip().is_loopback() || mutual { Ok(()) } else { Err(Error::Exposed(self.listen)) }
+    }
+}
+
 /// Who the server is and whose clients it lets in.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
@@ -86,13 +94,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens. Refuses what others could reach without showing who they are.
+    /// Listens, where [`Serving::check`] lets it.
     pub async fn bind(driver: Arc<dyn Driver>, serving: Serving) -> Result<Server, Error> {
+        serving.check()?;
         let Serving { listen, tls, limits } = serving;
-        let mutual = tls.as_ref().is_some_and(|tls| tls.client_authority.is_some());
-        if !listen.ip().is_loopback() && !mutual {
-            return Err(Error::Exposed(listen));
-        }
         let failed = |source| Error::Listen { address: listen, source };
         let socket = TcpListener::bind(listen).await.map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;

@@ -11,6 +11,8 @@ use backends::{
 };
 use testbed::certificates::{Authority, Pair};
 use testbed::process::scratch;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpStream, UnixListener};
 use tokio::sync::oneshot;
 
 /// How long what must succeed may take on a busy machine.
@@ -40,7 +42,24 @@ pub(crate) async fn all() -> Vec<Place> {
         let driver = Arc::new(Client::new(&endpoint).unwrap());
         places.push(Place { name, driver, _running: Some(running) });
     }
+    let running = serve(file(), None, ServerLimits::default()).await;
+    let endpoint = Endpoint::new(socket(&running.address), backends::Mode::Value);
+    let driver = Arc::new(Client::new(&endpoint).unwrap());
+    places.push(Place { name: "unix", driver, _running: Some(running) });
     places
+}
+
+/// A socket of this machine before a server that listens on a port; its url.
+fn socket(address: &str) -> String {
+    let path = scratch("socket").unwrap().join("backend.sock");
+    let (listener, address) = (UnixListener::bind(&path).unwrap(), address.to_owned());
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut far = TcpStream::connect(&address).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+        }
+    });
+    format!("unix:{}", path.display())
 }
 
 /// The file driver on a directory of its own.

@@ -122,15 +122,49 @@ async fn a_client_takes_renewed_certificates_for_its_next_connection() {
     let good = parts.client.unwrap();
     let (Pem::Text(certificate), Pem::Text(key)) = good.identity.clone().unwrap() else { panic!("text") };
     let stale = Authority::new("old").client("hub", &[]);
-    let paths = ["crt", "key"].map(|name| directory.join(name));
+    let Some(Pem::Text(authorities)) = good.authorities.clone() else { panic!("text") };
+    let paths = ["crt", "key", "ca"].map(|name| directory.join(name));
     std::fs::write(&paths[0], stale.certificate_pem).unwrap();
     std::fs::write(&paths[1], stale.key_pem).unwrap();
+    std::fs::write(&paths[2], Authority::new("old").certificate_pem()).unwrap();
     let identity = Some((Pem::File(paths[0].clone()), Pem::File(paths[1].clone())));
-    let tls = Some(ClientTls { identity, ..good });
+    let tls = Some(ClientTls { identity, authorities: Some(Pem::File(paths[2].clone())), ..good });
     let client = Client::new(&Endpoint { tls, ..Endpoint::new(running.address.clone(), Mode::Value) }).unwrap();
     let some = document("1");
     assert_eq!(client.on_create(target("r", "k"), Some(&some)).await.unwrap_err().code, Code::Unavailable);
+    std::fs::write(&paths[2], authorities).unwrap();
+    let failure = client.on_create(target("r", "k"), Some(&some)).await.unwrap_err();
+    assert_eq!(failure.code, Code::Unavailable, "it is known by now, and does not know us: {failure}");
     std::fs::write(&paths[0], certificate).unwrap();
     std::fs::write(&paths[1], key).unwrap();
     eventually(PATIENCE, || client.on_create(target("r", "k"), Some(&some))).await;
+}
+
+#[tokio::test]
+async fn a_server_takes_renewed_certificates_and_authorities_while_it_runs() {
+    let directory = scratch("renewed").unwrap();
+    let write = |(servers, clients): &(Authority, Authority)| {
+        servers.server(&["127.0.0.1"]).write(&directory, "server").unwrap();
+        std::fs::write(directory.join("clients.crt"), clients.certificate_pem()).unwrap();
+    };
+    let client = |(servers, clients): &(Authority, Authority)| ClientTls {
+        authorities: Some(pem(servers.certificate_pem())),
+        identity: Some(pems(&clients.client("hub", &[]))),
+        server_name: None,
+    };
+    let [old, new] = ["old", "new"].map(|name| (Authority::new(name), Authority::new(name)));
+    write(&old);
+    let named = |name: &str| Pem::File(directory.join(name));
+    let tls = ServerTls {
+        certificate: named("server.crt"),
+        key: named("server.key"),
+        client_authority: Some(named("clients.crt")),
+    };
+    let recorder = Arc::new(Recorder::new(Mode::Value));
+    let running = serve(recorder, Some(tls), ServerLimits::default()).await;
+    call(&running.address, Some(client(&old))).await.unwrap();
+    write(&new);
+    eventually(PATIENCE, || call(&running.address, Some(client(&new)))).await;
+    let failure = call(&running.address, Some(client(&old))).await.unwrap_err();
+    assert_eq!(failure.code, Code::Unavailable, "{failure}");
 }

@@ -66,21 +66,4 @@ pub(crate) async fn names(db: &Db) -> Vec<String> {
     rows.iter().map(|row| row.get(0).unwrap()).collect()
 }
 
-/// Makes each `async fn(Place)` a test on both engines.
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite {$(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name($crate::place::Place::sqlite()).await;
-            }
-        )+}
-        mod postgres {$(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name($crate::place::Place::postgres()).await;
-            }
-        )+}
-    };
-}
-pub(crate) use on_both;
+pub(crate) use testbed::on_both;

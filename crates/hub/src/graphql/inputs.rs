@@ -173,11 +173,7 @@ impl CreateTypeInstanceInput {
         };
         let backend = match (backend, document(additional_parameters)) {
             (None, None) => None,
-            (None, Some(_)) => {
-                return Err(Error::invalid(
-                    "additionalParameters: they are for a storage backend; name one in backend",
-                ));
-            }
+            (None, context) => Some(StorageChoice { id: None, context }),
             (Some(BackendInput(choice)), parameters) => {
                 let context = one_of(choice.context, parameters)?;
                 Some(StorageChoice { id: choice.id, context })

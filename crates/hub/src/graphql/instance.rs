@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use async_graphql::{Enum, ID, Object, Result, SimpleObject};
-use jiff::Timestamp;
 
+use super::inputs;
 use super::instrumentation::TypeInstanceInstrumentation;
 use super::scalars::{Any, DateTime, LockOwnerID, NodePath, Version};
-use super::session::{Held, Session};
+use super::session::{Held, Session, told};
 use crate::VersionId;
 use crate::model::{self, Record, TypeRef};
+use crate::rules::locks::holds;
+use crate::store::Direction;
 
 /// A typed record.
 pub(super) struct TypeInstance {
@@ -66,13 +68,17 @@ impl TypeInstance {
         Ok(self.session.version(id).await?.map(|version| self.wrap(version)))
     }
 
+    async fn related(&self, direction: Direction, first: Option<i32>) -> Result<Vec<TypeInstance>> {
+        let (first, _) = inputs::page(first, None).map_err(|error| told(error.into()))?;
+        TypeInstance::all(&self.session, self.session.related(&self.record.id, direction, first).await?)
+    }
+
     fn wrap(&self, version: model::Version) -> TypeInstanceResourceVersion {
         TypeInstanceResourceVersion { session: self.session.clone(), record: self.record.clone(), version }
     }
 
     fn held(&self) -> Option<&model::Lock> {
-        let holds = |lock: &&model::Lock| lock.expires.is_none_or(|end| end > Timestamp::now());
-        self.record.lock.as_ref().filter(holds)
+        self.record.lock.as_ref().filter(|lock| holds(lock, self.session.guard().hub().now()))
     }
 }
 
@@ -131,13 +137,19 @@ impl TypeInstance {
     }
 
     /// What it uses, its storage backend among it, as far as the caller may get it.
-    async fn uses(&self) -> Result<Vec<TypeInstance>> {
-        TypeInstance::all(&self.session, self.session.uses(&self.record.id).await?)
+    async fn uses(
+        &self,
+        #[graphql(desc = "So many at most; all unless it is given")] first: Option<i32>,
+    ) -> Result<Vec<TypeInstance>> {
+        self.related(Direction::Uses, first).await
     }
 
     /// What uses it, as far as the caller may get it.
-    async fn used_by(&self) -> Result<Vec<TypeInstance>> {
-        TypeInstance::all(&self.session, self.session.used_by(&self.record.id).await?)
+    async fn used_by(
+        &self,
+        #[graphql(desc = "So many at most; all unless it is given")] first: Option<i32>,
+    ) -> Result<Vec<TypeInstance>> {
+        self.related(Direction::UsedBy, first).await
     }
 
     async fn backend(&self) -> TypeInstanceBackendReference {

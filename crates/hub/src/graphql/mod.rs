@@ -2,14 +2,17 @@
 //!
 //! The door is [`Api`]: it takes a [`Request`] as a client wrote it and a [`Guard`], and answers. Resolvers only translate; what
 //! is allowed and what is right is decided by the guard and the hub. `scan`, `limits` and `rewrite` look at a document before
-//! it is validated, `raw` keeps JSON as it was written.
+//! it is validated, `raw` keeps JSON as it was written, `loads` reads for many fields at once, and `order` puts them into
+//! the client's order.
 
 mod fault;
 mod inputs;
 mod instance;
 mod instrumentation;
 mod limits;
+mod loads;
 mod mutation;
+mod order;
 mod query;
 mod raw;
 mod rewrite;
@@ -31,7 +34,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::guard::Guard;
+use loads::Loads;
 use mutation::Mutation;
+use order::Order;
 use query::Query;
 use raw::Inputs;
 use session::Session;
@@ -76,6 +81,7 @@ pub struct Request {
 pub struct Prepared {
     request: async_graphql::Request,
     kind: OperationType,
+    order: Order,
 }
 
 impl Api {
@@ -95,21 +101,27 @@ impl Api {
         let operation = operation(&document, operation_name.as_deref())?;
         let variables = self.0.inputs.variables(&operation.node, variables.as_deref())?;
         let kind = operation.node.ty;
+        let order = Order::of(&operation.node.selection_set.node, &document.fragments);
         let mut request = async_graphql::Request::new(query).variables(variables);
         request.operation_name = operation_name;
         request.set_parsed_query(document);
-        Ok(Prepared { request, kind })
+        Ok(Prepared { request, kind, order })
     }
 
     pub async fn execute(&self, guard: Guard, prepared: Prepared) -> Response {
-        let session = Session::new(guard, self.0.settings.answer_records);
-        coded(self.0.schema.execute(prepared.request.data(session)).await)
+        let loads = Loads::default();
+        let session = Session::new(guard, self.0.settings.answer_records, &loads);
+        let response = loads.serve(self.0.schema.execute(prepared.request.data(session))).await;
+        coded(prepared.order.put(response))
     }
 
     /// The answers to a request, one after another: those of a subscription, or the one of anything else.
     pub(crate) fn follow(&self, followed: Followed, prepared: Prepared) -> BoxStream<'static, Response> {
-        let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records);
-        self.0.schema.execute_stream(prepared.request.data(session).data(followed)).map(coded).boxed()
+        let loads = Loads::default();
+        let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records, &loads);
+        let Prepared { request, order, .. } = prepared;
+        let responses = loads.serve_all(self.0.schema.execute_stream(request.data(session).data(followed)));
+        responses.map(move |response| coded(order.put(response))).boxed()
     }
 }
 

@@ -9,10 +9,10 @@ use super::inputs::{
 use super::instance::TypeInstance;
 use super::scalars::LockOwnerID;
 use super::session::{Session, told};
-use super::storage::RetireStorageBackendOutput;
+use super::storage::{AbandonJournalEntryOutput, OrphanTypeInstancesOutput, RetireStorageBackendOutput};
 use super::types::Type;
 use crate::guard::Failure;
-use crate::{Batch, Created, Deletion, Error, OnBackendFailure, Retire, types};
+use crate::{Batch, Created, Deletion, Error, LeftOutside, OnBackendFailure, Retire, types};
 
 pub(super) struct Mutation;
 
@@ -98,6 +98,17 @@ impl Mutation {
         Ok(ids)
     }
 
+    /// The same with ORPHAN, and tells what is left at their backends.
+    async fn orphan_type_instances(
+        &self,
+        context: &Context<'_>,
+        ids: Vec<ID>,
+        #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
+    ) -> Result<OrphanTypeInstancesOutput> {
+        let left = delete(context, texts(ids.clone()), owner_id, BackendFailure::Orphan).await?;
+        Ok(OrphanTypeInstancesOutput::of(ids, left))
+    }
+
     /// All of them or none. Who holds a lock renews it with another lease.
     async fn lock_type_instances(&self, context: &Context<'_>, r#in: LockTypeInstancesInput) -> Result<Vec<ID>> {
         let session = context.data::<Session>()?;
@@ -163,10 +174,10 @@ impl Mutation {
         Ok(id)
     }
 
-    /// Gives an entry of the journal up; what its backend has of it stays there.
-    async fn abandon_journal_entry(&self, context: &Context<'_>, id: ID) -> Result<ID> {
-        context.data::<Session>()?.guard().journal_abandon(&id).await.map_err(told)?;
-        Ok(id)
+    /// Gives an entry of the journal up; tells what its backend may have of it, which stays there.
+    async fn abandon_journal_entry(&self, context: &Context<'_>, id: ID) -> Result<AbandonJournalEntryOutput> {
+        let left = context.data::<Session>()?.guard().journal_abandon(&id).await.map_err(told)?;
+        Ok(AbandonJournalEntryOutput::of(id, left))
     }
 
     /// Manifests of Types, each as YAML or JSON text; all of them or none. A revision never changes.
@@ -206,12 +217,12 @@ async fn delete(
     ids: Vec<String>,
     owner: Option<LockOwnerID>,
     on_backend_failure: BackendFailure,
-) -> Result<()> {
+) -> Result<Vec<LeftOutside>> {
     let session = context.data::<Session>()?;
     let on_backend_failure = match on_backend_failure {
         BackendFailure::Fail => OnBackendFailure::Fail,
         BackendFailure::Orphan => OnBackendFailure::Orphan,
     };
     let deletion = Deletion { ids, owner: owner.map(|LockOwnerID(owner)| owner), on_backend_failure };
-    session.guard().delete(deletion).await.map(drop).map_err(told)
+    session.guard().delete(deletion).await.map_err(told)
 }

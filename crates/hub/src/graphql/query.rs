@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, Object, Result};
 
 use super::inputs::{self, TypeFilter, TypeInstanceFilter};
 use super::instance::TypeInstance;
-use super::scalars::{Any, NodePath};
+use super::scalars::{Any, Given, NodePath};
 use super::session::{Session, told};
 use super::storage::{JournalEntry, StorageBackend};
 use super::types::Type;
@@ -19,12 +19,12 @@ impl Query {
     async fn type_instances(
         &self,
         context: &Context<'_>,
-        filter: Option<TypeInstanceFilter>,
+        #[graphql(default)] filter: Given<TypeInstanceFilter>,
         first: Option<i32>,
         #[graphql(desc = "An endCursor of typeInstancesPage")] after: Option<String>,
     ) -> Result<Vec<TypeInstance>> {
         let session = context.data::<Session>()?;
-        let filter = TypeInstanceFilter::read(filter).map_err(|error| told(error.into()))?;
+        let filter = TypeInstanceFilter::read(filter.0).map_err(|error| told(error.into()))?;
         let (first, after) = inputs::page(first, after.as_deref()).map_err(|error| told(error.into()))?;
         let listed = session.guard().list(filter, first, after).await.map_err(told)?;
         TypeInstance::all(session, listed.records)
@@ -34,12 +34,12 @@ impl Query {
     async fn type_instances_page(
         &self,
         context: &Context<'_>,
-        filter: Option<TypeInstanceFilter>,
+        #[graphql(default)] filter: Given<TypeInstanceFilter>,
         #[graphql(desc = "100 unless it is given")] first: Option<i32>,
         #[graphql(desc = "The endCursor of the page before")] after: Option<String>,
     ) -> Result<TypeInstancePage> {
         let session = context.data::<Session>()?;
-        let filter = TypeInstanceFilter::read(filter).map_err(|error| told(error.into()))?;
+        let filter = TypeInstanceFilter::read(filter.0).map_err(|error| told(error.into()))?;
         let (first, after) = inputs::page(first, after.as_deref()).map_err(|error| told(error.into()))?;
         let first = first.unwrap_or(PAGE);
         let listed = session.guard().list(filter.clone(), Some(first), after).await.map_err(told)?;
@@ -48,9 +48,13 @@ impl Query {
         Ok(TypeInstancePage { session: session.clone(), filter, items, end_cursor, has_next_page: listed.has_more })
     }
 
-    async fn type_instance_count(&self, context: &Context<'_>, filter: Option<TypeInstanceFilter>) -> Result<u64> {
+    async fn type_instance_count(
+        &self,
+        context: &Context<'_>,
+        #[graphql(default)] filter: Given<TypeInstanceFilter>,
+    ) -> Result<u64> {
         let session = context.data::<Session>()?;
-        let filter = TypeInstanceFilter::read(filter).map_err(|error| told(error.into()))?;
+        let filter = TypeInstanceFilter::read(filter.0).map_err(|error| told(error.into()))?;
         session.guard().count(filter).await.map_err(told)
     }
 
@@ -95,9 +99,9 @@ impl Query {
     }
 
     /// The Types whose path matches, and those that are attached to a node that does.
-    async fn types(&self, context: &Context<'_>, filter: Option<TypeFilter>) -> Result<Vec<Type>> {
+    async fn types(&self, context: &Context<'_>, #[graphql(default)] filter: Given<TypeFilter>) -> Result<Vec<Type>> {
         let session = context.data::<Session>()?;
-        let pattern = TypeFilter::read(filter).map_err(|error| told(error.into()))?;
+        let pattern = TypeFilter::read(filter.0).map_err(|error| told(error.into()))?;
         Ok(Type::group(session.guard().types(&pattern).await.map_err(told)?))
     }
 

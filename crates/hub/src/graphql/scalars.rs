@@ -1,6 +1,10 @@
 //! The scalars of the schema.
 
-use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use std::borrow::Cow;
+
+use async_graphql::indexmap::IndexMap;
+use async_graphql::registry::Registry;
+use async_graphql::{InputType, InputValueError, InputValueResult, Scalar, ScalarType, Value};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,10 +12,10 @@ use serde_json::value::RawValue;
 use super::raw;
 use crate::{Json, StorageChoice};
 
-/// Any JSON. It comes back byte for byte; numbers with more digits than a double has go into variables.
 #[derive(Clone)]
 pub(super) struct Any(pub(super) Json);
 
+/// Any JSON. It comes back byte for byte; numbers with more digits than a double has go into variables.
 #[Scalar(name = "Any")]
 impl ScalarType for Any {
     fn parse(value: Value) -> InputValueResult<Any> {
@@ -23,9 +27,9 @@ impl ScalarType for Any {
     }
 }
 
-/// A moment, as RFC 3339 writes it.
 pub(super) struct DateTime(pub(super) Timestamp);
 
+/// A moment, as RFC 3339 writes it.
 #[Scalar(name = "DateTime")]
 impl ScalarType for DateTime {
     fn parse(value: Value) -> InputValueResult<DateTime> {
@@ -40,9 +44,9 @@ impl ScalarType for DateTime {
     }
 }
 
-/// A path of nodes such as cap.type.helm.storage; filters take a regular expression for whole paths, too.
 pub(super) struct NodePath(pub(super) String);
 
+/// A path of nodes such as cap.type.helm.storage; filters take a regular expression for whole paths, too.
 #[Scalar(name = "NodePath")]
 impl ScalarType for NodePath {
     fn parse(value: Value) -> InputValueResult<NodePath> {
@@ -54,9 +58,9 @@ impl ScalarType for NodePath {
     }
 }
 
-/// A semantic version such as 0.1.0.
 pub(super) struct Version(pub(super) String);
 
+/// A semantic version such as 0.1.0.
 #[Scalar(name = "Version")]
 impl ScalarType for Version {
     fn parse(value: Value) -> InputValueResult<Version> {
@@ -68,9 +72,9 @@ impl ScalarType for Version {
     }
 }
 
-/// Who holds a lock.
 pub(super) struct LockOwnerID(pub(super) String);
 
+/// Who holds a lock.
 #[Scalar(name = "LockOwnerID")]
 impl ScalarType for LockOwnerID {
     fn parse(value: Value) -> InputValueResult<LockOwnerID> {
@@ -82,9 +86,10 @@ impl ScalarType for LockOwnerID {
     }
 }
 
-/// A storage backend: its id or its name as a String, or an object {id, context}.
 pub(super) struct BackendInput(pub(super) StorageChoice);
 
+/// A storage backend: its id or its name as a String, or an object {id, context}. Without an id the context is for the
+/// one that the hub chooses.
 #[Scalar(name = "TypeInstanceBackendInput")]
 impl ScalarType for BackendInput {
     fn parse(value: Value) -> InputValueResult<BackendInput> {
@@ -92,7 +97,7 @@ impl ScalarType for BackendInput {
         let fault =
             || InputValueError::custom("it is neither the id or name of a storage backend nor an object {id, context}");
         let choice = if json.text().starts_with('"') {
-            StorageChoice { id: serde_json::from_str(json.text()).map_err(|_| fault())?, context: None }
+            StorageChoice { id: Some(serde_json::from_str(json.text()).map_err(|_| fault())?), context: None }
         } else {
             let Written { id, context } = serde_json::from_str(json.text()).map_err(|_| fault())?;
             let context = context.map(|context| Json::parse(context.get())).transpose().map_err(|_| fault())?;
@@ -102,16 +107,54 @@ impl ScalarType for BackendInput {
     }
 
     fn to_value(&self) -> Value {
-        Value::String(self.0.id.clone())
+        self.0.id.clone().map_or(Value::Null, Value::String)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written<'a> {
-    id: String,
+    #[serde(default)]
+    id: Option<String>,
     #[serde(borrow, default)]
     context: Option<&'a RawValue>,
+}
+
+/// What a list is limited to: nothing, null and `{}` mean the same, and `{}` is what the schema says of nothing.
+pub(super) struct Given<T>(pub(super) Option<T>);
+
+impl<T> Default for Given<T> {
+    fn default() -> Given<T> {
+        Given(None)
+    }
+}
+
+impl<T: InputType> InputType for Given<T> {
+    type RawValueType = T::RawValueType;
+
+    fn type_name() -> Cow<'static, str> {
+        T::type_name()
+    }
+
+    fn qualified_type_name() -> String {
+        Option::<T>::qualified_type_name()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        Option::<T>::create_type_info(registry)
+    }
+
+    fn parse(value: Option<Value>) -> InputValueResult<Given<T>> {
+        Option::<T>::parse(value).map(Given).map_err(InputValueError::propagate)
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.as_ref().map_or_else(|| Value::Object(IndexMap::default()), T::to_value)
+    }
+
+    fn as_raw_value(&self) -> Option<&T::RawValueType> {
+        self.0.as_ref().and_then(T::as_raw_value)
+    }
 }
 
 /// The fault does not repeat what was sent.

@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
 use async_graphql::{Error, ErrorExtensions as _};
 
+use super::loads::Loads;
 use super::scalars::Any;
 use crate::VersionId;
 use crate::guard::{Failure, Guard};
 use crate::model::{Lock, Record, Version};
+use crate::store::Direction;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -24,20 +27,27 @@ struct Inner {
     /// Records that the answer may still have.
     left: AtomicUsize,
     most: usize,
+    loads: Loads,
 }
 
 impl Session {
-    pub(super) fn new(guard: Guard, most: usize) -> Session {
-        let reader = DataLoader::with_cache(Reader(guard.clone()), tokio::spawn, HashMapCache::default());
-        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most }))
+    pub(super) fn new(guard: Guard, most: usize, loads: &Loads) -> Session {
+        let begin = {
+            let loads = loads.clone();
+            move |load| loads.add(load)
+        };
+        let reader = DataLoader::with_cache(Reader(guard.clone()), begin, HashMapCache::default());
+        let reader = reader.delay(Duration::ZERO);
+        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most, loads: loads.clone() }))
+    }
+
+    /// For another guard, in the same request.
+    pub(super) fn with(&self, guard: Guard) -> Session {
+        Session::new(guard, self.0.most, &self.0.loads)
     }
 
     pub(super) fn guard(&self) -> &Guard {
         &self.0.guard
-    }
-
-    pub(super) fn most(&self) -> usize {
-        self.0.most
     }
 
     /// Counts records that go into the answer: relations of relations could make any number of them.
@@ -74,12 +84,14 @@ impl Session {
         self.0.reader.load_one(HolderOf(Versioned { record: record.clone(), number: 0 })).await
     }
 
-    pub(super) async fn uses(&self, record: &str) -> Result<Vec<Record>, Error> {
-        Ok(self.0.reader.load_one(Uses(record.to_owned())).await?.unwrap_or_default())
-    }
-
-    pub(super) async fn used_by(&self, record: &str) -> Result<Vec<Record>, Error> {
-        Ok(self.0.reader.load_one(UsedBy(record.to_owned())).await?.unwrap_or_default())
+    pub(super) async fn related(
+        &self,
+        record: &str,
+        direction: Direction,
+        first: Option<usize>,
+    ) -> Result<Vec<Record>, Error> {
+        let key = RelatedTo { record: record.to_owned(), direction, first };
+        Ok(self.0.reader.load_one(key).await?.unwrap_or_default())
     }
 }
 
@@ -140,9 +152,11 @@ struct HolderOf(Versioned);
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct AllVersions(String);
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Uses(String);
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct UsedBy(String);
+struct RelatedTo {
+    record: String,
+    direction: Direction,
+    first: Option<usize>,
+}
 
 impl Loader<VersionId> for Reader {
     type Value = Version;
@@ -205,25 +219,22 @@ impl Loader<HolderOf> for Reader {
     }
 }
 
-impl Loader<Uses> for Reader {
+impl Loader<RelatedTo> for Reader {
     type Value = Vec<Record>;
     type Error = Error;
 
-    async fn load(&self, wanted: &[Uses]) -> Result<HashMap<Uses, Vec<Record>>, Error> {
-        let ids: Vec<String> = wanted.iter().map(|Uses(id)| id.clone()).collect();
-        let related = self.0.uses(&ids).await.map_err(told)?;
-        Ok(related.into_iter().map(|(id, records)| (Uses(id), records)).collect())
-    }
-}
-
-impl Loader<UsedBy> for Reader {
-    type Value = Vec<Record>;
-    type Error = Error;
-
-    async fn load(&self, wanted: &[UsedBy]) -> Result<HashMap<UsedBy, Vec<Record>>, Error> {
-        let ids: Vec<String> = wanted.iter().map(|UsedBy(id)| id.clone()).collect();
-        let related = self.0.used_by(&ids).await.map_err(told)?;
-        Ok(related.into_iter().map(|(id, records)| (UsedBy(id), records)).collect())
+    async fn load(&self, wanted: &[RelatedTo]) -> Result<HashMap<RelatedTo, Vec<Record>>, Error> {
+        let mut alike: HashMap<(Direction, Option<usize>), Vec<String>> = HashMap::new();
+        for RelatedTo { record, direction, first } in wanted {
+            alike.entry((*direction, *first)).or_default().push(record.clone());
+        }
+        let mut found = HashMap::new();
+        for ((direction, first), ids) in alike {
+            let related = self.0.related(&ids, direction, first).await.map_err(told)?;
+            found
+                .extend(related.into_iter().map(|(record, records)| (RelatedTo { record, direction, first }, records)));
+        }
+        Ok(found)
     }
 }
 

@@ -6,7 +6,7 @@ use super::instance::{TypeInstance, TypeInstanceTypeReference};
 use super::scalars::{Any, DateTime};
 use super::session::{Session, told};
 use crate::guard::Failure;
-use crate::{JournalEntry as Entry, Json, Retired, StorageBackend as Backend};
+use crate::{JournalEntry as Entry, Json, LeftKind, Retired, StorageBackend as Backend};
 
 /// A registered storage backend.
 pub(super) struct StorageBackend {
@@ -144,33 +144,81 @@ pub(super) struct RetireStorageBackendOutput {
     left_outside: Vec<LeftOutside>,
 }
 
-/// Values that stay at a backend, because their record went without them.
+/// What is left at a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+enum LeftOutsideKind {
+    Values,
+    Lock,
+}
+
+/// What stays at a backend, because its record or an entry of the journal went without it.
 #[derive(SimpleObject)]
 pub(super) struct LeftOutside {
+    /// Of the record, by which the backend knows it.
     id: ID,
     name: Option<String>,
     #[graphql(name = "backendID")]
     backend_id: ID,
-    /// How many versions there were.
+    what: LeftOutsideKind,
+    /// How many versions there were, or may be.
     versions: u32,
+    /// What the newest context has; what is under these keys may be secret.
+    context_keys: Vec<String>,
     /// What the backend said, if it was asked.
     error: Option<String>,
 }
 
 impl RetireStorageBackendOutput {
     pub(super) fn of(id: ID, retired: Retired) -> RetireStorageBackendOutput {
-        let left_outside = retired.left.iter().map(|left| LeftOutside {
-            id: ID(left.id.clone()),
-            name: left.name.clone(),
-            backend_id: ID(left.backend.clone()),
-            versions: left.versions,
-            error: left.fault.clone(),
-        });
         RetireStorageBackendOutput {
             id,
             moved: retired.moved.into_iter().map(|moved| ID(moved.id)).collect(),
             left: retired.left.iter().map(|left| ID(left.id.clone())).collect(),
-            left_outside: left_outside.collect(),
+            left_outside: LeftOutside::all(retired.left),
         }
+    }
+}
+
+impl LeftOutside {
+    fn all(left: Vec<crate::LeftOutside>) -> Vec<LeftOutside> {
+        let one = |left: crate::LeftOutside| LeftOutside {
+            id: ID(left.id),
+            name: left.name,
+            backend_id: ID(left.backend),
+            what: match left.what {
+                LeftKind::Values => LeftOutsideKind::Values,
+                LeftKind::Lock => LeftOutsideKind::Lock,
+            },
+            versions: left.versions,
+            context_keys: left.context_keys,
+            error: left.fault,
+        };
+        left.into_iter().map(one).collect()
+    }
+}
+
+/// What became of records that went whatever their backends say.
+#[derive(SimpleObject)]
+pub(super) struct OrphanTypeInstancesOutput {
+    ids: Vec<ID>,
+    left_outside: Vec<LeftOutside>,
+}
+
+impl OrphanTypeInstancesOutput {
+    pub(super) fn of(ids: Vec<ID>, left: Vec<crate::LeftOutside>) -> OrphanTypeInstancesOutput {
+        OrphanTypeInstancesOutput { ids, left_outside: LeftOutside::all(left) }
+    }
+}
+
+/// What became of an entry of the journal that was given up.
+#[derive(SimpleObject)]
+pub(super) struct AbandonJournalEntryOutput {
+    id: ID,
+    left_outside: Vec<LeftOutside>,
+}
+
+impl AbandonJournalEntryOutput {
+    pub(super) fn of(id: ID, left: Vec<crate::LeftOutside>) -> AbandonJournalEntryOutput {
+        AbandonJournalEntryOutput { id, left_outside: LeftOutside::all(left) }
     }
 }

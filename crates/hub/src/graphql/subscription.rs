@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::inputs::TypeInstanceFilter;
 use super::instance::TypeInstance;
-use super::scalars::DateTime;
+use super::scalars::{DateTime, Given};
 use super::session::{Session, told};
 use crate::guard::Guard;
 use crate::{ChangeCursor, ChangeEvent, ChangeKind, Filter};
@@ -48,12 +48,12 @@ impl Subscriptions {
     async fn type_instance_changes(
         &self,
         context: &Context<'_>,
-        filter: Option<TypeInstanceFilter>,
+        #[graphql(default)] filter: Given<TypeInstanceFilter>,
         #[graphql(desc = "The cursor of a change")] after: Option<String>,
     ) -> Result<impl Stream<Item = Result<TypeInstanceChange>> + use<>> {
         let followed = context.data::<Followed>()?.clone();
         let session = context.data::<Session>()?;
-        let filter = TypeInstanceFilter::read(filter).map_err(|error| told(error.into()))?;
+        let filter = TypeInstanceFilter::read(filter.0).map_err(|error| told(error.into()))?;
         let hub = session.guard().hub().clone();
         let cursor = match after {
             Some(after) => after.parse().map_err(|error: crate::Error| told(error.into()))?,
@@ -66,7 +66,7 @@ impl Subscriptions {
             filter,
             cursor,
             changed: hub.changed(),
-            most: session.most(),
+            session: session.clone(),
             waiting: VecDeque::new(),
             ended: false,
         };
@@ -85,7 +85,7 @@ struct Following {
     filter: Filter,
     cursor: ChangeCursor,
     changed: watch::Receiver<u64>,
-    most: usize,
+    session: Session,
     waiting: VecDeque<ChangeEvent>,
     ended: bool,
 }
@@ -132,7 +132,7 @@ impl Following {
         };
         self.cursor = event.cursor;
         let Some(record) = guard.watched(&event, &self.filter).await.map_err(told)? else { return Ok(None) };
-        let session = Session::new(guard, self.most);
+        let session = self.session.with(guard);
         let kind = match event.kind {
             ChangeKind::Created => TypeInstanceChangeKind::Created,
             ChangeKind::Updated => TypeInstanceChangeKind::Updated,

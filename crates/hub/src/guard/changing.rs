@@ -1,7 +1,7 @@
 //! What changes records. What the caller may not get is not there, in the same words.
 
 use access::Action;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::acts::together;
 use super::relations::{Targets, act, is_in_use, makes_default};
@@ -96,7 +96,7 @@ impl Guard {
             return Ok(records.map(|record| act(verb, "typeinstances", record).subresource("lock")).collect());
         }
         let mut faults = vec![Fault::not_found(&missing)];
-        let foreign = |lock: Option<&Lock>| standing(lock, owner, Timestamp::now()) == Standing::Stranger;
+        let foreign = |lock: Option<&Lock>| standing(lock, owner, self.hub.now()) == Standing::Stranger;
         let locked = ids
             .iter()
             .filter(|id| owner.is_some() && records.get(*id).is_some_and(|record| foreign(record.lock.as_ref())));

@@ -23,6 +23,8 @@ impl Failure {
                 Reason::InUse => "IN_USE",
                 Reason::Conflict => "CONFLICT",
                 Reason::Retry => "RETRY",
+                Reason::TooLarge => "TOO_LARGE",
+                Reason::Reset => "RESET",
                 Reason::Backend => "BACKEND",
             },
             Failure::Hub(Error::Damaged { .. }) => "INTERNAL",
@@ -60,8 +62,8 @@ impl Failure {
     pub(super) fn status(error: &Error) -> StatusCode {
         match error {
             Error::Refused { reason, .. } => match reason {
-                Reason::Invalid => StatusCode::BAD_REQUEST,
-                Reason::NotFound => StatusCode::NOT_FOUND,
+                Reason::Invalid | Reason::TooLarge => StatusCode::BAD_REQUEST,
+                Reason::NotFound | Reason::Reset => StatusCode::NOT_FOUND,
                 Reason::Locked => StatusCode::LOCKED,
                 Reason::InUse | Reason::Conflict | Reason::Retry => StatusCode::CONFLICT,
                 Reason::Backend => StatusCode::BAD_GATEWAY,

@@ -7,7 +7,11 @@ use access::Action;
 use super::sight::Part;
 use super::{Failure, GROUP, Guard};
 use crate::model::Record;
-use crate::{Cursor, Error, Filter, Json, LockedBy, Page, VersionId};
+use crate::store::Direction;
+use crate::{Cursor, Error, Filter, Json, LockedBy, Page, Reason, VersionId};
+
+/// Relations that are read at least, where those before could not be shown.
+const MORE: usize = 256;
 
 /// A page of a list, and whether there is another.
 #[derive(Clone, Debug)]
@@ -33,9 +37,8 @@ impl Guard {
     pub async fn list(&self, filter: Filter, first: Option<usize>, after: Option<Cursor>) -> Result<Listed, Failure> {
         let most = self.limits.list;
         if first.is_some_and(|first| first > most) {
-            return Err(
-                Error::invalid(format!("first: it must be {most} at most (the setting hub.list_records)")).into()
-            );
+            let text = format!("first: it must be {most} at most (the setting hub.list_records)");
+            return Err(Error::refused(Reason::TooLarge, text).into());
         }
         let Some(filter) = self.scoped(filter).await? else {
             return Ok(Listed { records: Vec::new(), has_more: false });
@@ -95,16 +98,36 @@ impl Guard {
         Ok(None)
     }
 
-    /// What each of these records uses, as far as the caller may get it.
-    pub async fn uses(&self, ids: &[String]) -> Result<HashMap<String, Vec<Record>>, Failure> {
-        let related = self.hub.uses(ids).await?;
-        self.seen_by_id(related).await
-    }
-
-    /// What uses each of these records, as far as the caller may get it.
-    pub async fn used_by(&self, ids: &[String]) -> Result<HashMap<String, Vec<Record>>, Failure> {
-        let related = self.hub.used_by(ids).await?;
-        self.seen_by_id(related).await
+    /// What each of these records is related to, as far as the caller may get it; of each the first so many.
+    pub(crate) async fn related(
+        &self,
+        ids: &[String],
+        direction: Direction,
+        first: Option<usize>,
+    ) -> Result<HashMap<String, Vec<Record>>, Failure> {
+        let Some(first) = first else {
+            let related = self.hub.related(ids, direction, None).await?;
+            return self.seen_by_id(related).await;
+        };
+        let (mut found, mut open, mut most) = (HashMap::new(), ids.to_vec(), first);
+        loop {
+            let related = self.hub.related(&open, direction, Some(most)).await?;
+            let all_read: HashMap<String, bool> =
+                related.iter().map(|(id, records)| (id.clone(), records.len() < most)).collect();
+            open.clear();
+            for (id, mut seen) in self.seen_by_id(related).await? {
+                if seen.len() < first && !all_read[&id] {
+                    // Others that the caller may not get came first.
+                    open.push(id.clone());
+                }
+                seen.truncate(first);
+                found.insert(id, seen);
+            }
+            if open.is_empty() || most == usize::MAX {
+                return Ok(found);
+            }
+            most = most.saturating_mul(16).max(MORE);
+        }
     }
 
     async fn seen_by_id(&self, related: HashMap<String, Vec<Record>>) -> Result<HashMap<String, Vec<Record>>, Failure> {
@@ -126,7 +149,7 @@ impl Guard {
     /// it cannot be had, that is told for it alone.
     pub async fn values(&self, wanted: &[(Record, u32)]) -> Result<HashMap<VersionId, Result<Json, Failure>>, Failure> {
         let (allowed, mut answers) = self.readable(wanted).await?;
-        let values = self.hub.values(&allowed).await?;
+        let values = self.hub.values_for(&self.reader(), &allowed).await?;
         answers.extend(values.into_iter().map(|(id, value)| (id, value.map_err(Failure::from))));
         Ok(answers)
     }
@@ -169,6 +192,11 @@ impl Guard {
     /// Who holds each of these records, by the hub and by its backend.
     pub async fn locked_by(&self, records: &[Record]) -> Result<HashMap<String, LockedBy>, Failure> {
         Ok(self.hub.locked_by(records).await?)
+    }
+
+    /// Tells callers apart, with all that a permission may depend on.
+    fn reader(&self) -> String {
+        format!("{:?}", self.caller.identity())
     }
 
     fn may_not_read(&self) -> Failure {

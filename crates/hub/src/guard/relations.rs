@@ -8,7 +8,7 @@ use super::sight::Part;
 use super::{Failure, GROUP, Guard};
 use crate::model::{AttributeRef, BUILT_IN, NodePath, Record, TypeRef};
 use crate::rules::texts;
-use crate::{Batch, DEFAULT_ATTRIBUTE, Error, Reason};
+use crate::{Batch, DEFAULT_ATTRIBUTE, Error, Reason, StorageChoice};
 
 /// Records that are to be changed, as far as the caller may get them.
 pub(super) struct Targets {
@@ -74,16 +74,21 @@ impl Guard {
 
     /// Backends that the caller may not get are not there.
     pub(super) async fn check_backends(&self, batch: &Batch) -> Result<(), Failure> {
-        let named: BTreeSet<&str> = batch
-            .records
-            .iter()
-            .filter_map(|record| record.backend.as_ref())
-            .map(|backend| backend.id.as_str())
-            .collect();
+        let mut chosen = BTreeSet::new();
+        for record in &batch.records {
+            match &record.backend {
+                Some(StorageChoice { id: Some(id), .. }) => _ = chosen.insert(id.clone()),
+                // A context is more than what everybody may leave to the hub.
+                Some(StorageChoice { id: None, context: Some(_) }) => {
+                    chosen.extend(self.hub.chosen_backend(&record.type_ref).await?);
+                }
+                _ => {}
+            }
+        }
         let mut unknown = Vec::new();
-        for backend in named {
-            if !self.may_use(backend).await? {
-                unknown.push(backend.to_owned());
+        for backend in chosen {
+            if !self.may_use(&backend).await? {
+                unknown.push(backend);
             }
         }
         if unknown.is_empty() { Ok(()) } else { Err(texts::create(&[texts::unknown_backends(&unknown)]).into()) }

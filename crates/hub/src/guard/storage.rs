@@ -9,7 +9,7 @@ use super::relations::{Targets, act};
 use super::{Failure, GROUP, Guard};
 use crate::model::Record;
 use crate::rules::texts::{self, Fault};
-use crate::{Error, Filter, JournalEntry, Json, Reason, Retire, Retired, StorageBackend};
+use crate::{Error, Filter, JournalEntry, Json, LeftOutside, Reason, Retire, Retired, StorageBackend};
 
 impl Guard {
     /// The backends that the caller may list, or get by their names.
@@ -108,8 +108,8 @@ impl Guard {
         together(&self.caller, vec![act], async move { hub.journal_retry(&id).await.map(drop) }).await
     }
 
-    /// Gives an entry up; what its backend has of it stays there.
-    pub async fn journal_abandon(&self, id: &str) -> Result<JournalEntry, Failure> {
+    /// Gives an entry up; tells what stays at its backend.
+    pub async fn journal_abandon(&self, id: &str) -> Result<Vec<LeftOutside>, Failure> {
         let (hub, id) = (self.hub.clone(), id.to_owned());
         let act = Action::on("delete", GROUP, "journal").named(&id);
         together(&self.caller, vec![act], async move { hub.journal_abandon(&id).await }).await

@@ -24,8 +24,8 @@ use crate::{Error, Json, Reason, Times};
 pub use recover::JournalEntry;
 
 pub(crate) use rows::{
-    Fate, Left, abort, busy, delete_of_backend, delete_reservations, free, insert, is_ours, keep, release, reserve,
-    reserved, switched,
+    Fate, Left, Sealed, abort, busy, delete_of_backend, delete_reservations, drop_stuck, free, insert, is_ours, keep,
+    release, reserve, reserved, switched,
 };
 pub(crate) use settle::Settled;
 
@@ -173,7 +173,7 @@ impl Operation {
     /// One that begins now.
     pub(crate) fn begin(hub: &Hub) -> Operation {
         let times = &hub.settings().times;
-        let now = Timestamp::now();
+        let now = hub.now();
         let after = |time| now.checked_add(time).unwrap_or(Timestamp::MAX);
         Operation {
             id: Uuid::now_v7().to_string(),

@@ -5,9 +5,10 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use super::rows::{self, COLUMNS};
-use super::{Intent, IntentKind, IntentState, delete_reservations};
+use super::{Intent, IntentKind, IntentState};
 use crate::hub::Hub;
 use crate::seal::Part;
+use crate::work::LeftOutside;
 use crate::{Error, Reason};
 
 /// An entry of the journal, as an operator sees it.
@@ -50,6 +51,7 @@ impl Hub {
     /// One round of [`Hub::run`]: takes over what has no owner any more, releases locks whose lease is over, and drops old
     /// changes from the feed.
     pub async fn tend(&self) -> Result<(), Error> {
+        self.clock().set(self.db()).await?;
         self.recover().await?;
         self.release_expired_everywhere().await?;
         self.forget_changes().await
@@ -73,7 +75,7 @@ impl Hub {
     }
 
     async fn take_over(&self) -> Result<Vec<Intent>, Error> {
-        let now = Timestamp::now();
+        let now = self.now();
         let any = "SELECT 1 FROM hub_journal WHERE lease_until <= $1 LIMIT 1";
         if self.db().look_up(any, params![now.as_microsecond()]).await?.is_none() {
             return Ok(Vec::new());
@@ -109,7 +111,7 @@ impl Hub {
 
     /// Tries an entry now. Tells what is left of it: nothing if it is over.
     pub async fn journal_retry(&self, id: &str) -> Result<Option<JournalEntry>, Error> {
-        let now = Timestamp::now();
+        let now = self.now();
         let (wanted, owner, lease_until) = (id.to_owned(), self.process().to_owned(), self.settle_lease(now));
         let take = move |tx: &mut Tx<'_>| {
             let sql = format!("{COLUMNS} WHERE id = $1");
@@ -128,18 +130,12 @@ impl Hub {
         Ok(self.journal().await?.into_iter().find(|entry| entry.id == id))
     }
 
-    /// Removes an entry without calling anybody. What its backend has of it stays there: that is what is told.
-    pub async fn journal_abandon(&self, id: &str) -> Result<JournalEntry, Error> {
+    /// Removes an entry without calling anybody. What its backend may have of it stays there: that is what is told.
+    pub async fn journal_abandon(&self, id: &str) -> Result<Vec<LeftOutside>, Error> {
         let wanted = id.to_owned();
-        let remove = move |tx: &mut Tx<'_>| {
-            let sql = format!("{COLUMNS} WHERE id = $1");
-            let row = tx.query_opt(&sql, params![&wanted])?.ok_or_else(|| no_entry(&wanted))?;
-            let (intent, _sealed) = rows::read(&row)?;
-            tx.execute("DELETE FROM hub_journal WHERE id = $1", params![&wanted])?;
-            delete_reservations(tx, &intent.operation)?;
-            Ok(entry(intent))
-        };
-        self.db().write(remove).await
+        let remove = move |tx: &mut Tx<'_>| rows::delete_one(tx, &wanted)?.ok_or_else(|| no_entry(&wanted));
+        let abandoned = self.db().write(remove).await?;
+        self.left_of(vec![abandoned]).await
     }
 }
 

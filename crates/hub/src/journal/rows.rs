@@ -13,7 +13,7 @@ pub(super) const COLUMNS: &str = "SELECT id, operation, kind, state, record, bac
      owner, epoch, lease_until, deadline, attempts, fault, made_at FROM hub_journal";
 
 /// An entry, and its context still sealed.
-pub(super) type Sealed = (Intent, Option<Vec<u8>>);
+pub(crate) type Sealed = (Intent, Option<Vec<u8>>);
 
 pub(super) fn read(row: &Row) -> Result<Sealed, Error> {
     let intent = Intent {
@@ -201,16 +201,30 @@ pub(crate) fn switched(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) ->
 }
 
 /// Removes all entries that concern a backend which is given up.
-pub(crate) fn delete_of_backend(tx: &mut Tx<'_>, backend: &str) -> Result<Vec<Intent>, Error> {
-    let sql = format!("{COLUMNS} WHERE backend = $1 OR target = $1");
-    let mut intents = Vec::new();
-    for row in tx.query(&sql, params![backend])? {
-        let (intent, _sealed) = read(&row)?;
+pub(crate) fn delete_of_backend(tx: &mut Tx<'_>, backend: &str) -> Result<Vec<Sealed>, Error> {
+    delete(tx, "backend = $1 OR target = $1", params![backend])
+}
+
+/// Removes what was begun with a record, unless somebody is at it.
+pub(crate) fn drop_stuck(tx: &mut Tx<'_>, record: &str, now: Timestamp) -> Result<Vec<Sealed>, Error> {
+    let stuck = "subject = $1 AND (state <> 'called' OR lease_until <= $2)";
+    delete(tx, stuck, params![record, now.as_microsecond()])
+}
+
+/// Removes one entry, if it is there.
+pub(super) fn delete_one(tx: &mut Tx<'_>, id: &str) -> Result<Option<Sealed>, Error> {
+    Ok(delete(tx, "id = $1", params![id])?.pop())
+}
+
+fn delete(tx: &mut Tx<'_>, which: &str, bound: &[db::Value]) -> Result<Vec<Sealed>, Error> {
+    let mut deleted = Vec::new();
+    for row in tx.query(&format!("{COLUMNS} WHERE {which}"), bound)? {
+        let (intent, sealed) = read(&row)?;
         delete_reservations(tx, &intent.operation)?;
         tx.execute("DELETE FROM hub_journal WHERE id = $1", params![&intent.id])?;
-        intents.push(intent);
+        deleted.push((intent, sealed));
     }
-    Ok(intents)
+    Ok(deleted)
 }
 
 /// Takes entries whose lease is over, the oldest first.

@@ -32,7 +32,7 @@ impl Hub {
     /// Gives up what was begun: says so in the journal, then undoes what has to be. What cannot be undone now is later.
     pub(crate) async fn give_up(&self, operation: &Operation, fates: Vec<(Intent, Fate)>) -> Result<(), Error> {
         let times = &self.settings().times;
-        let (now, id) = (Timestamp::now(), operation.id.clone());
+        let (now, id) = (self.now(), operation.id.clone());
         let after = |time| now.checked_add(time).unwrap_or(Timestamp::MAX);
         let left = Left { lease_until: after(times.phase() + times.margin), deadline: after(times.grace) };
         let say_so = move |tx: &mut Tx<'_>| {
@@ -65,7 +65,7 @@ impl Hub {
             Err(error) => return Err(error),
         };
         Step::SettleCalled.hit();
-        let now = Timestamp::now();
+        let now = self.now();
         let is_over = now >= intent.deadline || matches!(intent.kind, IntentKind::Delete) || is_after_move(&intent);
         match reached {
             Ok(()) if is_over => return self.conclude(intent).await,
@@ -135,7 +135,7 @@ impl Hub {
 
     /// The backend agrees: what was begun is over, here too.
     async fn conclude(&self, intent: Intent) -> Result<Settled, Error> {
-        let (feed, now) = (self.feed(), Timestamp::now());
+        let (feed, now) = (self.feed(), self.now());
         let conclude = move |tx: &mut Tx<'_>| {
             if !release(tx, &intent)? {
                 return Ok(());

@@ -57,6 +57,14 @@ pub fn no_context(backend: &str) -> Error {
     Error::invalid(format!("Validation failed: Built-in storage backend with ID {backend} does not accept context"))
 }
 
+/// A context that nobody asked for by name, where only the built-in store is left.
+pub fn context_for_nobody() -> Error {
+    Error::invalid(
+        "backend.context: it is for a storage backend, and none is named, ruled by the policy or marked as the default; name \
+         one in backend.id",
+    )
+}
+
 pub fn unknown_backends(ids: &[String]) -> Fault {
     let text = format!("TypeInstances for storage backends with IDs \"{}\" were not found", ids.join(","));
     Fault::new(Reason::NotFound, text)

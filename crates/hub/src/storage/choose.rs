@@ -55,6 +55,17 @@ impl Hub {
         }
     }
 
+    /// The id or the name of the backend that takes records of this Type which name none; `None` is the built-in one.
+    pub async fn chosen_backend(&self, type_ref: &TypeRef) -> Result<Option<String>, Error> {
+        if self.is_storage(type_ref).await? {
+            return Ok(None);
+        }
+        match policy::chosen(&self.settings().policy, type_ref) {
+            Some(named) => Ok(Some(named.to_owned())),
+            None => Ok(self.default_backend().await?.filter(|id| id != BUILT_IN)),
+        }
+    }
+
     /// The backend of an id or a name; `None` if there is no such record.
     pub(crate) async fn named_destination(&self, id_or_name: &str) -> Result<Option<Destination>, Error> {
         let sql = "SELECT id FROM hub_records WHERE id = $1 OR name = $1";

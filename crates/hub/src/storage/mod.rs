@@ -6,6 +6,7 @@
 mod call;
 mod config;
 mod connect;
+mod flights;
 mod policy;
 mod urls;
 
@@ -33,18 +34,21 @@ pub use urls::{AllowedUrls, UrlError};
 pub(crate) use call::{Call, Landed, Trouble, Wanted, code_name};
 pub(crate) use choose::Destination;
 pub(crate) use config::{Config, SCHEMA_FIELDS, comparable_schema, comparable_value};
+pub(crate) use flights::{Flight, Flights};
 
 /// A backend as one version of its record describes it.
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) id: String,
+    /// Of its record.
+    version: u32,
     pub(crate) config: Config,
     driver: Arc<dyn Driver>,
 }
 
-/// Backends that were called before, by the id of their record, with the version that they are of.
+/// Backends that were called before, by the id of their record.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashMap<String, (u32, Arc<Backend>)>>);
+pub(crate) struct Known(Mutex<HashMap<String, Arc<Backend>>>);
 
 /// More are not remembered.
 const REMEMBERED: usize = 1024;
@@ -75,8 +79,8 @@ impl Hub {
             Endpoint { backend: id.to_owned(), url: config.url.clone(), mode: config.mode, encoding: config.encoding };
         let driver = self.connector().connect(&endpoint);
         let driver = driver.map_err(|failure| unresolved(id, Reason::Backend, &failure.text))?;
-        let backend = Arc::new(Backend { id: id.to_owned(), config, driver });
-        self.known_backends().put(latest, &backend);
+        let backend = Arc::new(Backend { id: id.to_owned(), version: latest, config, driver });
+        self.known_backends().put(&backend);
         Ok(backend)
     }
 }
@@ -88,14 +92,14 @@ fn unresolved(id: &str, reason: Reason, text: &str) -> Error {
 impl Known {
     fn get(&self, id: &str, version: u32) -> Option<Arc<Backend>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(id).filter(|(of, _backend)| *of == version).map(|(_of, backend)| Arc::clone(backend))
+        known.get(id).filter(|backend| backend.version == version).cloned()
     }
 
-    fn put(&self, version: u32, backend: &Arc<Backend>) {
+    fn put(&self, backend: &Arc<Backend>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(backend.id.clone(), (version, Arc::clone(backend)));
+        known.insert(backend.id.clone(), Arc::clone(backend));
     }
 }

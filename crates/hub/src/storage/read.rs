@@ -5,14 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use backends::Code;
 use db::{Tx, params};
 use futures::future::join_all;
 use futures::stream::{StreamExt as _, iter};
-use jiff::Timestamp;
 
-use super::{Backend, Call, Trouble};
+use super::{Backend, Call, Flight, Trouble};
 use crate::hub::Hub;
 use crate::model::{BUILT_IN, Lock, Record};
 use crate::rules::locks::holds;
@@ -68,6 +68,49 @@ impl Hub {
     /// The values of these versions; those without one are left out. What cannot be read is an error of its own, so that
     /// neither a damaged document nor a dead backend hides another value.
     pub async fn values(&self, wanted: &[VersionId]) -> Result<HashMap<VersionId, Result<Json, Error>>, Error> {
+        let within = self.settings().times.read;
+        let ask = |backend: Arc<Backend>, asked: Asked| async move {
+            let value = read(&backend, &asked, within).await;
+            (asked.id, value)
+        };
+        self.values_by(wanted, ask).await
+    }
+
+    /// The same for somebody who may ask for the same in several requests: what is under way already is not asked for again.
+    pub async fn values_for(
+        &self,
+        reader: &str,
+        wanted: &[VersionId],
+    ) -> Result<HashMap<VersionId, Result<Json, Error>>, Error> {
+        let within = self.settings().times.read;
+        let ask = |backend: Arc<Backend>, asked: Asked| async move {
+            let id = asked.id.clone();
+            let flight = Flight {
+                reader: reader.to_owned(),
+                backend: backend.id.clone(),
+                described: backend.version,
+                id: id.clone(),
+            };
+            let value = self.flights().join(flight, async move { read(&backend, &asked, within).await }).await;
+            (id, value)
+        };
+        self.values_by(wanted, ask).await
+    }
+
+    /// How many reads of values found the same one of the same reader under way.
+    pub fn joined_reads(&self) -> usize {
+        self.flights().joined()
+    }
+
+    async fn values_by<F, A>(
+        &self,
+        wanted: &[VersionId],
+        ask: F,
+    ) -> Result<HashMap<VersionId, Result<Json, Error>>, Error>
+    where
+        F: Fn(Arc<Backend>, Asked) -> A + Copy,
+        A: Future<Output = (VersionId, Result<Option<Json>, Trouble>)>,
+    {
         let kept = self.kept(wanted).await?;
         if kept.is_empty() {
             return Ok(HashMap::new());
@@ -88,12 +131,6 @@ impl Hub {
                 }
             }
         }
-        let within = self.settings().times.read;
-        let ask = |backend: Arc<Backend>, asked: Asked| async move {
-            let call = Call::reading(&asked.id.record, within);
-            let value = backend.value(&call, asked.id.number, asked.context.as_ref()).await;
-            (asked.id.clone(), value)
-        };
         for (id, value) in self.ask_all(outside, ask).await {
             match value {
                 Ok(Some(value)) => _ = values.insert(id, Ok(value)),
@@ -106,7 +143,7 @@ impl Hub {
 
     /// Who holds these records, by their ids: the hub's word and that of their backends, which get a second for it.
     pub async fn locked_by(&self, records: &[Record]) -> Result<HashMap<String, LockedBy>, Error> {
-        let now = Timestamp::now();
+        let now = self.now();
         let mut told: HashMap<String, LockedBy> = HashMap::with_capacity(records.len());
         for record in records {
             let hub = record.lock.clone().filter(|lock| holds(lock, now));
@@ -185,6 +222,11 @@ impl Hub {
         };
         self.db().read(read).await
     }
+}
+
+async fn read(backend: &Backend, asked: &Asked, within: Duration) -> Result<Option<Json>, Trouble> {
+    let call = Call::reading(&asked.id.record, within);
+    backend.value(&call, asked.id.number, asked.context.as_ref()).await
 }
 
 /// Asks one backend, until it does not answer.

@@ -47,8 +47,8 @@ pub struct NewRecord {
 /// Which store keeps the values of a record.
 #[derive(Clone, Debug)]
 pub struct StorageChoice {
-    /// The id or the name of the store's record.
-    pub id: String,
+    /// The id or the name of the store's record; `None` as for a record without a choice.
+    pub id: Option<String>,
     pub context: Option<Json>,
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{END, rows};
 use crate::Error;
 use crate::changes::{ChangeKind, Event, Feed};
-use crate::journal::{self, Fate, Intent, IntentKind, Left, Operation};
+use crate::journal::{self, Fate, Intent, IntentKind, Left, Operation, Sealed};
 use crate::model::Record;
 use crate::rules::deletion::keepers;
 use crate::rules::locks::{Standing, standing};
@@ -43,6 +43,9 @@ pub(crate) struct Going {
     pub(crate) feed: Feed,
 }
 
+/// Records on their way out, each with its entry.
+type Leaving = Vec<(Record, Intent)>;
+
 const TABLES: [&str; 6] = [
     "DELETE FROM hub_records WHERE id = $1",
     "DELETE FROM hub_versions WHERE record = $1",
@@ -60,15 +63,18 @@ pub(crate) fn delete_record(tx: &mut Tx<'_>, id: &str) -> Result<(), Error> {
 
 impl Going {
     /// Everything in one transaction, where no backend is concerned.
-    pub(crate) fn carry_out(&self, tx: &mut Tx<'_>) -> Result<(), Error> {
-        let records = self.check(tx)?;
-        self.remove(tx, &records)
+    /// Tells which copies are given up with them.
+    pub(crate) fn carry_out(&self, tx: &mut Tx<'_>) -> Result<Vec<Sealed>, Error> {
+        let (records, stuck) = self.check(tx)?;
+        self.remove(tx, &records)?;
+        Ok(stuck)
     }
 
-    /// Says what is to be done.
-    pub(crate) fn reserve(&self, tx: &mut Tx<'_>, operation: &Operation) -> Result<Vec<(Record, Intent)>, Error> {
+    /// Says what is to be done, and tells which copies are given up with it.
+    pub(crate) fn reserve(&self, tx: &mut Tx<'_>, operation: &Operation) -> Result<(Leaving, Vec<Sealed>), Error> {
         let mut begun = Vec::new();
-        for record in self.check(tx)? {
+        let (records, stuck) = self.check(tx)?;
+        for record in records {
             let context = rows::latest_context(tx, &record, &self.unlocked)?;
             let intent = operation.intent(IntentKind::Delete, &record.id, &record.backend);
             let holder = self.deletion.owner.clone();
@@ -76,7 +82,7 @@ impl Going {
             journal::insert(tx, &intent, &self.unlocked)?;
             begun.push((record, intent));
         }
-        Ok(begun)
+        Ok((begun, stuck))
     }
 
     /// Removes what is gone; of the rest, the entries are left as they should be. What somebody else has taken over is
@@ -97,10 +103,11 @@ impl Going {
         self.remove(tx, &gone)
     }
 
-    /// The records, if all of them may go.
-    fn check(&self, tx: &mut Tx<'_>) -> Result<Vec<Record>, Error> {
+    /// The records, if all of them may go, and the moves of theirs that nobody ends any more.
+    fn check(&self, tx: &mut Tx<'_>) -> Result<(Vec<Record>, Vec<Sealed>), Error> {
         let Deletion { ids, owner, on_backend_failure } = &self.deletion;
         let mut records = rows::records(tx, ids)?;
+        let mut stuck = Vec::new();
         let usages = rows::usages(tx, ids)?;
         for id in ids {
             let Some(record) = records.iter().find(|record| record.id == *id) else {
@@ -117,7 +124,8 @@ impl Going {
                 return Err(texts::delete(id, &Kept::UsedBy(users)));
             }
             if *on_backend_failure == OnBackendFailure::Orphan {
-                self.drop_stuck(tx, id)?;
+                // Whoever gives the values up does not wait for what was begun with them either, unless somebody is at it.
+                stuck.extend(journal::drop_stuck(tx, id, self.now)?);
             }
             if is_needed(tx, id)? {
                 return Err(texts::delete(id, &Kept::Busy));
@@ -125,14 +133,8 @@ impl Going {
         }
         // In the order in which they were named, each once.
         records.sort_by_key(|record| ids.iter().position(|id| *id == record.id));
-        Ok(records)
-    }
-
-    /// Whoever gives the values up does not wait for what was begun with them either, unless somebody is at it.
-    fn drop_stuck(&self, tx: &mut Tx<'_>, id: &str) -> Result<(), Error> {
-        let sql = "DELETE FROM hub_journal WHERE subject = $1 AND (state <> 'called' OR lease_until <= $2)";
-        tx.execute(sql, params![id, self.now.as_microsecond()])?;
-        Ok(())
+        stuck.retain(|(intent, _context)| intent.kind == IntentKind::Move);
+        Ok((records, stuck))
     }
 
     fn remove(&self, tx: &mut Tx<'_>, records: &[Record]) -> Result<(), Error> {

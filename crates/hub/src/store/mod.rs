@@ -33,11 +33,13 @@ pub(crate) use delete::{Going, delete_record};
 pub(crate) use insert::ensure_built_in;
 pub(crate) use locks::{Locking, NotHeld, Releasing, Whose, expired};
 pub(crate) use moving::{Copied, Moving};
+pub(crate) use read::Direction;
 pub(crate) use types::Known;
 pub(crate) use update::{Begun, Updating};
 
 /// The tables; whoever opens the `Db` applies them.
-pub const MIGRATIONS: Migrations = Migrations { set: "hub", steps: &[RECORDS, journal::TABLES, changes::TABLES] };
+pub const MIGRATIONS: Migrations =
+    Migrations { set: "hub", steps: &[RECORDS, journal::TABLES, changes::TABLES, changes::FORGOTTEN_ITEM] };
 
 const RECORDS: &str = "
 CREATE TABLE hub_keys (id TEXT PRIMARY KEY, wrapped TEXT NOT NULL, made_at BIGINT NOT NULL);

@@ -83,16 +83,21 @@ impl Hub {
 
     /// What each of these records uses, by their ids.
     pub async fn uses(&self, ids: &[String]) -> Result<HashMap<String, Vec<Record>>, Error> {
-        self.related(ids, Direction::Uses).await
+        self.related(ids, Direction::Uses, None).await
     }
 
     /// What uses each of these records, by their ids.
     pub async fn used_by(&self, ids: &[String]) -> Result<HashMap<String, Vec<Record>>, Error> {
-        self.related(ids, Direction::UsedBy).await
+        self.related(ids, Direction::UsedBy, None).await
     }
 
-    /// In the order of lists.
-    async fn related(&self, ids: &[String], direction: Direction) -> Result<HashMap<String, Vec<Record>>, Error> {
+    /// What each of these records is related to, by their ids, in the order of lists; of each the first so many.
+    pub(crate) async fn related(
+        &self,
+        ids: &[String],
+        direction: Direction,
+        first: Option<usize>,
+    ) -> Result<HashMap<String, Vec<Record>>, Error> {
         let ids = ids.to_vec();
         let read = move |tx: &mut Tx<'_>| {
             let (from, to) = match direction {
@@ -102,7 +107,15 @@ impl Hub {
             let mut edges: Vec<(String, String)> = Vec::new();
             for ids in ids.chunks(CHUNK) {
                 let list = places(1, ids.len());
-                let sql = format!("SELECT {from}, {to} FROM hub_relations WHERE {from} IN ({list})");
+                let sql = match first {
+                    None => format!("SELECT {from}, {to} FROM hub_relations WHERE {from} IN ({list})"),
+                    Some(first) => format!(
+                        "SELECT {from}, {to} FROM (SELECT {from}, {to}, \
+                         ROW_NUMBER() OVER (PARTITION BY {from} ORDER BY place) AS number \
+                         FROM hub_relations JOIN hub_records ON id = {to} WHERE {from} IN ({list})) AS numbered \
+                         WHERE number <= {first}"
+                    ),
+                };
                 for row in tx.query(&sql, &rows::values(ids))? {
                     edges.push((row.get(0)?, row.get(1)?));
                 }
@@ -171,8 +184,8 @@ fn read_contexts(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut Vec<(VersionId,
     Ok(())
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Direction {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Direction {
     Uses,
     UsedBy,
 }

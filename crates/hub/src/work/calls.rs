@@ -76,7 +76,7 @@ pub(super) fn troubles<T>(outcomes: &[Outcome<T>]) -> Vec<&Trouble> {
 impl Hub {
     /// How an entry is left whose calls end now: to be looked at by whoever comes first.
     pub(super) fn left_now(&self) -> Left {
-        let now = Timestamp::now();
+        let now = self.now();
         Left { lease_until: now, deadline: now.checked_add(self.settings().times.grace).unwrap_or(Timestamp::MAX) }
     }
 

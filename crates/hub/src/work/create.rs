@@ -4,7 +4,6 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::calls::{Others, Outcome, call_all, troubles};
@@ -131,7 +130,7 @@ impl Hub {
         let ids = batch.records.iter().map(|_| Uuid::now_v7().to_string()).collect();
         let digest = digest_of(&batch);
         let unlocked = self.sealing().unlock().await?;
-        let (now, feed) = (Timestamp::now(), self.feed());
+        let (now, feed) = (self.now(), self.feed());
         Ok(Plan { batch, aliases, ids, namespaces, storage, destinations, now, digest, unlocked, feed })
     }
 
@@ -140,7 +139,7 @@ impl Hub {
         let (mut destinations, mut unknown, mut faults) = (Vec::new(), BTreeSet::new(), Vec::new());
         let mut found: HashMap<(Option<&str>, Option<&TypeRef>), Destination> = HashMap::new();
         for (record, is_storage) in records.iter().zip(storage) {
-            let named = record.backend.as_ref().map(|backend| backend.id.as_str());
+            let named = record.backend.as_ref().and_then(|backend| backend.id.as_deref());
             let key = (named, named.is_none().then_some(&record.type_ref));
             if let Entry::Vacant(place) = found.entry(key) {
                 let destination = match named {
@@ -156,7 +155,13 @@ impl Hub {
             let Some(destination) = found.get(&key) else { continue };
             let context = record.backend.as_ref().and_then(|backend| backend.context.as_ref());
             match destination {
-                Destination::BuiltIn if context.is_some() => return Err(texts::no_context(BUILT_IN)),
+                Destination::BuiltIn if context.is_some() => {
+                    return Err(if named.is_some() {
+                        texts::no_context(BUILT_IN)
+                    } else {
+                        texts::context_for_nobody()
+                    });
+                }
                 Destination::BuiltIn => {}
                 Destination::External(backend) => {
                     let wrong = backend.config.input_faults(record.value.as_ref(), context);

@@ -1,35 +1,16 @@
 //! The end of records.
 
-use jiff::Timestamp;
-
 use super::calls::{Others, Outcome, call_all};
+use super::left::LeftOutside;
 use crate::failpoints::Step;
 use crate::hub::Hub;
-use crate::journal::{Fate, Intent, Operation};
+use crate::journal::{Fate, Intent, Operation, Sealed};
 use crate::model::Record;
 use crate::rules::texts::{self, Kept};
+use crate::seal::Part;
 use crate::storage::{Destination, Landed, Trouble};
 use crate::store::{Deletion, Going, OnBackendFailure};
 use crate::{Error, Reason};
-
-/// Values that stay at a backend, because their record went without them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOutside {
-    pub id: String,
-    pub name: Option<String>,
-    pub backend: String,
-    /// How many versions there were.
-    pub versions: u32,
-    /// What the backend said, if it was asked.
-    pub fault: Option<String>,
-}
-
-impl LeftOutside {
-    pub(super) fn of(record: &Record, fault: Option<String>) -> LeftOutside {
-        let Record { id, name, backend, latest, .. } = record.clone();
-        LeftOutside { id, name, backend, versions: latest, fault }
-    }
-}
 
 impl Hub {
     /// Deletes records with all their versions and values. What one of them uses may go with it. All or none of them, unless
@@ -37,11 +18,11 @@ impl Hub {
     pub async fn delete(&self, deletion: Deletion) -> Result<Vec<LeftOutside>, Error> {
         let records = self.records(&deletion.ids).await?;
         let is_outside = records.iter().any(|record| !record.is_kept_here());
-        let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
+        let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let going = Going { deletion, unlocked, now, left: self.left_now(), feed };
         if !is_outside {
-            self.change(move |tx| going.carry_out(tx)).await?;
-            return Ok(Vec::new());
+            let stuck = self.change(move |tx| going.carry_out(tx)).await?;
+            return self.left_of(stuck).await;
         }
         if going.deletion.on_backend_failure == OnBackendFailure::Fail {
             let failed = |faults: &[texts::Fault]| {
@@ -61,7 +42,7 @@ impl Hub {
             let (going, operation) = (going.clone(), operation.clone());
             self.db().write(move |tx| going.reserve(tx, &operation))
         };
-        let begun = reserve.await?;
+        let (begun, stuck) = reserve.await?;
         Step::DeleteReserved.hit();
         let intents: Vec<(usize, Intent)> =
             begun.iter().enumerate().map(|(index, (_record, intent))| (index, intent.clone())).collect();
@@ -106,7 +87,32 @@ impl Hub {
             };
             return Err(texts::delete(&record.id, &kept));
         }
-        Ok(failed.into_iter().map(|(record, trouble)| LeftOutside::of(record, Some(trouble.text))).collect())
+        let mut left = self.left_of(stuck).await?;
+        for (record, trouble) in failed {
+            let intent = begun.iter().map(|(_record, intent)| intent).find(|intent| intent.record == record.id);
+            let context = intent.and_then(|intent| intent.context.as_ref());
+            let of_record = LeftOutside::of(record, context, Some(trouble.text));
+            of_record.log();
+            left.push(of_record);
+        }
+        Ok(left)
+    }
+
+    /// What entries that are no more leave at backends.
+    pub(crate) async fn left_of(&self, entries: Vec<Sealed>) -> Result<Vec<LeftOutside>, Error> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let unlocked = self.sealing().unlock().await?;
+        let of_entry = |(mut intent, sealed): Sealed| {
+            // One that is damaged is still told of, without its keys.
+            intent.context =
+                sealed.and_then(|sealed| unlocked.open(&intent.record, intent.last, Part::Intent, &sealed).ok());
+            LeftOutside::of_entry(&intent)
+        };
+        let left: Vec<LeftOutside> = entries.into_iter().filter_map(of_entry).collect();
+        left.iter().for_each(LeftOutside::log);
+        Ok(left)
     }
 }
 

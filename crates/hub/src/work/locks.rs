@@ -3,7 +3,7 @@
 //! A backend hears of a lock when it is granted and when it ends, and never twice: renewing it, or asking for it again, is
 //! between its owner and the hub.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::calls::{Others, Outcome, call_all, troubles};
 use crate::Error;
@@ -29,7 +29,7 @@ impl Hub {
         }
         let records = self.records(&ids).await?;
         self.release_expired(records).await.map_err(|not_held| not_held.told(texts::lock))?;
-        let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
+        let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let locking = Locking { ids, owner, lease, unlocked, now, feed };
         let hub = self.clone();
         self.to_the_end(async move { hub.lock_everywhere(locking).await }).await
@@ -49,7 +49,7 @@ impl Hub {
 
     /// Tells backends that leases are over, before anything else is begun with these records.
     pub(crate) async fn release_expired(&self, records: impl IntoIterator<Item = Record>) -> Result<(), NotHeld> {
-        let now = Timestamp::now();
+        let now = self.now();
         let ended = |record: &Record| record.lock.as_ref().is_some_and(|lock| !holds(lock, now));
         let records = records.into_iter().filter(|record| !record.is_kept_here() && ended(record));
         let ids: Vec<String> = records.map(|record| record.id).collect();
@@ -58,7 +58,7 @@ impl Hub {
 
     /// The same for all records, as far as their backends answer.
     pub(crate) async fn release_expired_everywhere(&self) -> Result<(), Error> {
-        let now = Timestamp::now();
+        let now = self.now();
         let ids = self.db().read(move |tx| expired(tx, now, ROUND)).await?;
         for id in ids {
             match self.release(vec![id], Whose::Nobody).await {
@@ -119,7 +119,7 @@ impl Hub {
     }
 
     async fn release(&self, ids: Vec<String>, whose: Whose) -> Result<(), NotHeld> {
-        let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
+        let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let releasing = Releasing { ids, whose, unlocked, now, left: self.left_now(), feed };
         let hub = self.clone();
         self.to_the_end(async move { Ok(hub.release_everywhere(releasing).await) }).await?

@@ -7,11 +7,12 @@ mod calls;
 
 mod create;
 mod delete;
+mod left;
 mod locks;
 mod moving;
 mod retire;
 mod update;
 
-pub use delete::LeftOutside;
+pub use left::{LeftKind, LeftOutside};
 pub use moving::{Moved, OldCopy};
 pub use retire::{Retire, Retired};

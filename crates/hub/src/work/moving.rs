@@ -90,7 +90,7 @@ impl Hub {
         };
         Step::MoveBeforeSwitch.hit();
         let times = &self.settings().times;
-        let now = Timestamp::now();
+        let now = self.now();
         let old = Intent {
             context: moving.old_context.clone(),
             lease_until: now.checked_add(times.phase() + times.margin).unwrap_or(Timestamp::MAX),
@@ -141,7 +141,7 @@ impl Hub {
         if let Destination::External(backend) = to {
             self.must_not_have(backend, record, contexts.get(&1).and_then(Option::as_ref)).await?;
         }
-        let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
+        let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let to = to.id().to_owned();
         Ok(Moving { record: record.clone(), to, owner, contexts, old_context, unlocked, now, feed })
     }
@@ -186,7 +186,7 @@ impl Hub {
             landed = Landed::Perhaps;
             copies.push(Copied { version, value: None, context });
         }
-        let lock = moving.record.lock.as_ref().filter(|lock| holds(lock, Timestamp::now()));
+        let lock = moving.record.lock.as_ref().filter(|lock| holds(lock, self.now()));
         if let (Destination::External(backend), Some(lock)) = (to, lock) {
             let context = copies.last().and_then(|copied| copied.context.as_ref());
             let call = self.call_now(intent, moving.record.latest);
@@ -226,7 +226,7 @@ impl Hub {
     /// A move may take longer than other changes: its lease is renewed as it goes on.
     async fn hold(&self, intent: &mut Intent) -> Result<(), Error> {
         let times = &self.settings().times;
-        let after = |time| Timestamp::now().checked_add(time).unwrap_or(Timestamp::MAX);
+        let after = |time| self.now().checked_add(time).unwrap_or(Timestamp::MAX);
         intent.lease_until = after(times.phase() + times.margin);
         intent.deadline = after(times.phase() + times.grace);
         let held = intent.clone();

@@ -1,9 +1,8 @@
 //! The end of a backend, also of one that never answers again.
 
 use db::{Tx, params};
-use jiff::Timestamp;
 
-use super::delete::LeftOutside;
+use super::left::LeftOutside;
 use super::moving::Moved;
 use crate::changes::{ChangeKind, Event};
 use crate::hub::Hub;
@@ -67,25 +66,36 @@ impl Hub {
 
     /// Removes all records of a backend, with what was begun there.
     async fn give_up_records(&self, backend: &str) -> Result<Vec<LeftOutside>, Error> {
-        let (backend, feed, now) = (backend.to_owned(), self.feed(), Timestamp::now());
+        let (backend, feed, now) = (backend.to_owned(), self.feed(), self.now());
+        let unlocked = self.sealing().unlock().await?;
         let give_up = move |tx: &mut Tx<'_>| {
             let records = kept_by(tx, &backend)?;
-            let mut left: Vec<LeftOutside> = records.iter().map(|record| LeftOutside::of(record, None)).collect();
-            for intent in delete_of_backend(tx, &backend)? {
-                // Of records that were never there, or are elsewhere by now.
-                if !left.iter().any(|known| known.id == intent.record) {
-                    let (id, backend) = (intent.record, backend.clone());
-                    left.push(LeftOutside { id, name: None, backend, versions: intent.last, fault: intent.fault });
-                }
+            let mut left: Vec<LeftOutside> = Vec::with_capacity(records.len());
+            for record in &records {
+                // One that is damaged does not keep the backend.
+                let context = match rows::latest_context(tx, record, &unlocked) {
+                    Err(Error::Damaged { .. }) => None,
+                    context => context?,
+                };
+                left.push(LeftOutside::of(record, context.as_ref(), None));
             }
+            let entries = delete_of_backend(tx, &backend)?;
             for record in &records {
                 delete_record(tx, &record.id)?;
             }
             let events: Vec<Event> = records.iter().map(|record| Event::of(record, ChangeKind::Deleted)).collect();
             feed.write(tx, now, &events)?;
-            Ok(left)
+            Ok((left, entries))
         };
-        self.change(give_up).await
+        let (mut left, entries) = self.change(give_up).await?;
+        left.iter().for_each(LeftOutside::log);
+        for of_entry in self.left_of(entries).await? {
+            // Of records that were never there or are elsewhere by now, and copies on their way to other backends.
+            if !left.iter().any(|known| (&known.id, &known.backend) == (&of_entry.id, &of_entry.backend)) {
+                left.push(of_entry);
+            }
+        }
+        Ok(left)
     }
 }
 

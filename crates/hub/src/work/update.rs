@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use backends::Mode;
-use jiff::Timestamp;
 
 use super::calls::{Others, call_all, troubles};
 use crate::failpoints::Step;
@@ -33,7 +32,7 @@ impl Hub {
             self.records(&ids).await?.into_iter().map(|record| (record.id.clone(), record)).collect();
         let destinations = self.check_changes(&changes, &records).await?;
         self.release_expired(records.into_values()).await.map_err(|fault| fault.told(texts::update))?;
-        let (unlocked, now, feed) = (self.sealing().unlock().await?, Timestamp::now(), self.feed());
+        let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let is_outside = destinations.values().any(|destination| destination.external().is_some());
         let updating = Arc::new(Updating { changes, ids, destinations, unlocked, now, feed });
         if !is_outside {

@@ -69,7 +69,7 @@ async fn values_come_back_as_they_were_given(place: Place) {
 
 async fn null_is_as_good_as_nothing(place: Place) {
     let hub = place.hub().await;
-    let backend = StorageChoice { id: BUILT_IN.to_owned(), context: Some(json("null")) };
+    let backend = StorageChoice { id: Some(BUILT_IN.to_owned()), context: Some(json("null")) };
     let id = create(&hub, NewRecord { backend: Some(backend), ..new("null") }).await;
     assert_eq!(value(&hub, &id, 1).await, "none");
     assert_eq!(hub.context(&id, 1).await.unwrap(), None);
@@ -99,7 +99,7 @@ async fn a_batch_is_related_by_aliases_and_ids(place: Place) {
 async fn a_batch_takes_place_as_a_whole_or_not_at_all(place: Place) {
     let hub = place.hub().await;
     let stored = |id: &str, context: Option<&str>| NewRecord {
-        backend: Some(StorageChoice { id: id.to_owned(), context: context.map(json) }),
+        backend: Some(StorageChoice { id: Some(id.to_owned()), context: context.map(json) }),
         ..new("1")
     };
     let records = |records: Vec<NewRecord>| Batch { records, ..Batch::default() };
@@ -160,7 +160,7 @@ async fn names_are_unique_and_found(place: Place) {
     let text = "failed to create the TypeInstances: 1 error occurred:\n\t* Error: the name \"helm-storage\" belongs to \
                 another TypeInstance; choose another";
     assert_eq!(refused(&hub, batch).await, (Reason::Conflict, text.to_owned()));
-    let choice = |id: &str| StorageChoice { id: id.to_owned(), context: None };
+    let choice = |id: &str| StorageChoice { id: Some(id.to_owned()), context: None };
     let by_name = create(&hub, NewRecord { backend: Some(choice("builtin")), ..new("1") }).await;
     assert_eq!(hub.find(&by_name).await.unwrap().unwrap().backend, BUILT_IN);
 }

@@ -11,6 +11,7 @@ on_both!(
     everything_that_happens_is_told_in_order,
     nothing_is_missed_while_many_write,
     a_place_that_is_too_old_is_refused,
+    only_so_many_changes_are_kept,
 );
 
 /// So many changes after a cursor, a few at a time. A transaction of somebody else may hold the last ones back for a moment.
@@ -117,10 +118,35 @@ async fn a_place_that_is_too_old_is_refused(place: Place) {
     tokio::time::sleep(Duration::from_millis(20)).await;
     hub.tend().await.unwrap();
     let error = hub.changes_after(Some(start), 10).await.unwrap_err();
-    assert!(matches!(error, Error::Refused { reason: Reason::NotFound, .. }), "{error}");
+    assert!(matches!(error, Error::Refused { reason: Reason::Reset, .. }), "{error}");
     let kept = some_after(&hub, None, 1).await;
     assert!(hub.changes_after(Some(kept[0].cursor), 10).await.unwrap().is_empty());
     let id = create(&hub, new("1")).await;
     let next = some_after(&hub, Some(kept[0].cursor), 1).await;
     assert_eq!(next.iter().map(|event| &event.record).collect::<Vec<_>>(), [&id]);
+}
+
+async fn only_so_many_changes_are_kept(place: Place) {
+    let hub = place.hub_with(Settings { changes: 2, ..settings() }).await;
+    let start = hub.changes_end().await.unwrap();
+    let records = vec![new("1"), new("2"), new("3")];
+    hub.create(Batch { records, ..Batch::default() }).await.unwrap();
+    let first = some_after(&hub, Some(start), 3).await;
+    let later = [create(&hub, new("4")).await, create(&hub, new("5")).await];
+    hub.tend().await.unwrap();
+    let is_reset = |error: &Error| matches!(error, Error::Refused { reason: Reason::Reset, .. });
+    // Also in the midst of a transaction: whoever has not read all of it would miss the rest.
+    for behind in [start, first[0].cursor, first[1].cursor] {
+        let error = hub.changes_after(Some(behind), 10).await.unwrap_err();
+        assert!(is_reset(&error) && error.to_string().contains("hub.changes_records"), "{error}");
+    }
+    let told = some_after(&hub, Some(first[2].cursor), 2).await;
+    assert_eq!(told.iter().map(|event| event.record.as_str()).collect::<Vec<_>>(), later);
+    // It goes on so: what is there is counted anew.
+    for _ in 0..5 {
+        create(&hub, new("6")).await;
+        hub.tend().await.unwrap();
+    }
+    assert!(is_reset(&hub.changes_after(Some(told[1].cursor), 10).await.unwrap_err()));
+    some_after(&hub, None, 2).await;
 }

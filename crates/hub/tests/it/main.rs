@@ -6,6 +6,7 @@ mod place;
 mod front;
 
 mod choice;
+mod clock;
 mod concurrency;
 mod crash;
 mod create;
@@ -19,6 +20,7 @@ mod locks;
 mod mirrored;
 mod model;
 mod moves;
+mod reads;
 mod sealed;
 mod take_over;
 mod types;

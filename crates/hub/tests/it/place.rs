@@ -31,7 +31,7 @@ impl Place {
         Place::new(&server.url(&server.create_database().unwrap()))
     }
 
-    fn new(database: &str) -> Place {
+    pub(crate) fn new(database: &str) -> Place {
         let place = Place::described(&format!("{database}\n{}", scratch("hub").unwrap().display()));
         key_file::create(&place.key).unwrap();
         place
@@ -122,21 +122,4 @@ pub(crate) async fn value(hub: &Hub, id: &str, version: u32) -> String {
     hub.value(id, version).await.unwrap().map_or("none".to_owned(), |value| value.text().to_owned())
 }
 
-/// Makes each `async fn(Place)` a test on both databases.
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite {$(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name($crate::place::Place::sqlite()).await;
-            }
-        )+}
-        mod postgres {$(
-            #[tokio::test(flavor = "multi_thread")]
-            async fn $name() {
-                super::$name($crate::place::Place::postgres()).await;
-            }
-        )+}
-    };
-}
-pub(crate) use on_both;
+pub(crate) use testbed::on_both;

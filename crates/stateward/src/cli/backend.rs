@@ -125,11 +125,13 @@ impl Backend {
             client_authority: listening.client_ca.map(Pem::File),
         });
 
-        let driver = (kind.open)(&options).map_err(|error| explained(&error))?;
         let limits = ServerLimits { grace: settings.shutdown_grace, ..ServerLimits::default() };
         let listen = listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let server =
-            Server::bind(driver.clone(), Serving { listen, tls, limits }).await.map_err(|error| explained(&error))?;
+        let serving = Serving { listen, tls, limits };
+        // Before the driver makes anything.
+        serving.check().map_err(|error| explained(&error))?;
+        let driver = (kind.open)(&options).map_err(|error| explained(&error))?;
+        let server = Server::bind(driver.clone(), serving).await.map_err(|error| explained(&error))?;
         let stop = watch::Sender::new(false);
         let mut tasks = tokio::task::JoinSet::new();
         if let Some(health) = health {

@@ -272,6 +272,7 @@ pub struct Hub {
     pub read_time: Duration,
     pub lock_question_time: Duration,
     pub changes_age: Duration,
+    pub changes_records: u64,
     pub followers: usize,
     pub body_bytes: u64,
     pub query_depth: usize,

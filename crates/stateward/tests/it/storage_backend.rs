@@ -84,6 +84,7 @@ async fn others_are_let_in_with_a_certificate_of_the_authority_alone() {
     let refused = |flags: &[&str]| Run::of(&mut stateward(&[&base[..], flags].concat()));
     refused(&["--listen", "0.0.0.0:0"]).fails(2, "which others can reach");
     refused(&[&["--listen", "0.0.0.0:0"][..], &tls[..]].concat()).fails(2, "which others can reach");
+    assert!(!file("values").exists(), "what is refused leaves nothing behind");
     refused(&["--tls-cert", &certificate]).fails(2, "--tls-key");
     refused(&["--tls-cert", &key, "--tls-key", &key]).fails(2, "holds no PEM certificate");
     refused(&["--listen", "nonsense"]).fails(2, "--listen: 'nonsense' is not an address");
@@ -120,7 +121,8 @@ async fn the_variables_of_the_original_count_and_probes_are_answered_in_plain() 
     let directory = scratch("backend").unwrap().join("values");
     let directory = directory.to_str().unwrap();
     let everywhere = Run::of(stateward(&["backend", "file", "--directory", directory]).env("APP_GRPC_ADDR", ":0"));
-    assert_ne!(everywhere.code, Some(0), "{everywhere:#?}");
+    everywhere.fails(2, "which others can reach");
+    assert!(!std::path::Path::new(directory).exists());
 }
 
 #[test]

@@ -209,7 +209,7 @@ async fn storage_backends_are_for_those_who_may_change_them() {
     let journal = "{ journal { id } }";
     viewer.data(journal, json!({})).await;
     assert_eq!(team.refused(journal, json!({})).await.0, "FORBIDDEN");
-    let abandon = "mutation { abandonJournalEntry(id: \"x\") }";
+    let abandon = "mutation { abandonJournalEntry(id: \"x\") { id } }";
     assert_eq!(editor.refused(abandon, json!({})).await.0, "FORBIDDEN");
     assert_eq!(admin.refused(abandon, json!({})).await.0, "NOT_FOUND");
     assert_eq!(team.refused("{ types { path } }", json!({})).await.0, "FORBIDDEN");

@@ -1,6 +1,7 @@
 //! GraphQL as clients meet it: every query and mutation, the words of the original, what each caller may see.
 
 mod access;
+mod ends;
 mod lists;
 mod locks;
 mod malformed;

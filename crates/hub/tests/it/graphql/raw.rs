@@ -6,7 +6,11 @@ use serde_json::json;
 use crate::front::{Front, file_backend};
 use crate::place::{Place, on_both};
 
-on_both!(odd_json_comes_back_byte_for_byte, literals_come_back_as_they_were_written);
+on_both!(
+    odd_json_comes_back_byte_for_byte,
+    literals_come_back_as_they_were_written,
+    fields_are_answered_in_the_order_in_which_they_are_selected,
+);
 
 const ODD: [&str; 14] = [
     "12345678901234567890123",
@@ -85,4 +89,23 @@ async fn literals_come_back_as_they_were_written(place: Place) {
         )
         .await;
     assert!(message.contains("quotes"), "{message}");
+}
+
+async fn fields_are_answered_in_the_order_in_which_they_are_selected(place: Place) {
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let create = r#"{"query": "mutation($v: Any) { createTypeInstance(in: { typeRef: { path: \"cap.type.test\", revision: \"0.1.0\" }, name: \"ordered\", value: $v }) }", "variables": {"v": {"z": 1.50, "a": null, "m": 12345678901234567890123}}}"#;
+    let (_, text) = admin.send(create).await;
+    assert!(!text.contains("errors"), "{text}");
+    let query = r#"query($with: Boolean!) { zeta: typeInstance(id: "ordered") { usedBy { id }
+        v: latestResourceVersion { spec { valueError ...Value @include(if: $with) backend { context } } resourceVersion }
+        ... on TypeInstance { typeRef { revision path } name } backend { abstract id } namespace __typename }
+        alpha: typeInstance(id: "nobody") { id } }
+        fragment Value on TypeInstanceResourceVersionSpec { value additionalParameters }"#;
+    let (_, text) = admin.send(json!({ "query": query, "variables": { "with": true } }).to_string()).await;
+    let expected = format!(
+        r#"{{"data":{{"zeta":{{"usedBy":[],"v":{{"spec":{{"valueError":null,"value":{{"z":1.50,"a":null,"m":12345678901234567890123}},"additionalParameters":null,"backend":{{"context":null}}}},"resourceVersion":1}},"typeRef":{{"revision":"0.1.0","path":"cap.type.test"}},"name":"ordered","backend":{{"abstract":true,"id":"{}"}},"namespace":"default","__typename":"TypeInstance"}},"alpha":null}}}}"#,
+        hub::model::BUILT_IN
+    );
+    assert_eq!(text, expected);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ids;
-use crate::front::{Front, Person, file_backend};
+use crate::front::{CREATE, Front, Person, file_backend};
 use crate::place::{Place, on_both};
 
 on_both!(
@@ -12,6 +12,7 @@ on_both!(
     a_lock_is_asked_of_the_backend,
     a_record_can_go_without_its_backend,
     hostile_schemas_and_contexts_are_refused,
+    a_context_alone_is_for_the_backend_that_the_hub_chooses,
 );
 
 /// Registers a backend under a name; its id.
@@ -131,11 +132,10 @@ async fn a_record_can_go_without_its_backend(place: Place) {
         "FORBIDDEN",
         "it leaves something behind"
     );
-    let orphan = admin.answer(delete, json!({ "id": id, "failure": "ORPHAN" })).await;
-    assert!(
-        orphan["data"]["deleteTypeInstance"] == id.as_str() || orphan["errors"][0]["extensions"]["code"] == "RETRY",
-        "{orphan}"
-    );
+    let orphan = admin.data(delete, json!({ "id": id, "failure": "ORPHAN" })).await;
+    assert_eq!(orphan, json!({ "deleteTypeInstance": id }));
+    let gone = admin.data("query($id: ID!) { typeInstance(id: $id) { id } }", json!({ "id": id })).await;
+    assert_eq!(gone, json!({ "typeInstance": null }));
 }
 
 async fn hostile_schemas_and_contexts_are_refused(place: Place) {
@@ -178,4 +178,43 @@ async fn hostile_schemas_and_contexts_are_refused(place: Place) {
         2,
         "nothing was created"
     );
+}
+
+async fn a_context_alone_is_for_the_backend_that_the_hub_chooses(place: Place) {
+    let address = file_backend(&place).await;
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let schema =
+        json!({ "type": "object", "properties": { "key": { "type": "string" } }, "additionalProperties": false });
+    let value = json!({ "url": address, "acceptValue": true, "contextSchema": schema });
+    let id = register(&admin, "usual", value).await;
+    let with = |more: Value| {
+        let mut record = json!({ "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "value": 1 });
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "in": record })
+    };
+    let forms =
+        [json!({ "additionalParameters": { "key": "k" } }), json!({ "backend": { "context": { "key": "k" } } })];
+    for form in &forms {
+        let (code, text) = admin.refused(CREATE, with(form.clone())).await;
+        assert!(code == "INVALID" && text.contains("none is named"), "the built-in store takes none: {text}");
+    }
+    let update = "mutation($in: [UpdateTypeInstancesInput]!) { updateTypeInstances(in: $in) { id } }";
+    let marked = json!([{ "path": "cap.core.attribute.default", "revision": "0.1.0" }]);
+    admin.data(update, json!({ "in": [{ "id": id, "typeInstance": { "attributes": marked } }] })).await;
+    let query = "query($id: ID!) { typeInstance(id: $id) { backend { id } latestResourceVersion { spec { value additionalParameters } } } }";
+    let spec = json!({ "value": 1, "additionalParameters": { "key": "k" } });
+    let kept = json!({ "backend": { "id": id }, "latestResourceVersion": { "spec": spec } });
+    let literal = r#"mutation { createTypeInstance(in: { typeRef: { path: "cap.type.test", revision: "0.1.0" }, value: 1,
+        backend: { context: { key: "k" } } }) }"#;
+    let mut created = vec![admin.data(literal, json!({})).await];
+    for form in forms {
+        created.push(admin.data(CREATE, with(form)).await);
+    }
+    for created in created {
+        let found = admin.data(query, json!({ "id": created["createTypeInstance"] })).await;
+        assert_eq!(found["typeInstance"], kept);
+    }
+    let (code, text) = admin.refused(CREATE, with(json!({ "additionalParameters": { "key": 1 } }))).await;
+    assert!(code == "INVALID" && text.contains("context/key must be string"), "{text}");
 }

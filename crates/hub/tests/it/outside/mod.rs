@@ -3,6 +3,7 @@
 pub(crate) mod grpc;
 pub(crate) mod moody;
 pub(crate) mod original;
+pub(crate) mod shown;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -118,7 +119,7 @@ pub(crate) fn kept_in(backend: &str, value: &str) -> NewRecord {
 }
 
 pub(crate) fn choice(backend: &str, context: Option<Json>) -> StorageChoice {
-    StorageChoice { id: backend.to_owned(), context }
+    StorageChoice { id: Some(backend.to_owned()), context }
 }
 
 pub(crate) fn batch(records: Vec<NewRecord>) -> Batch {

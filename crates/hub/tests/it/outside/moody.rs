@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backends::{Answer, Code, Document, Driver, Failure, Mode, Target, Update};
+use tokio::sync::watch;
 
 /// How a method behaves.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub(crate) enum Mood {
     Lose,
     /// Does it, and answers this.
     Say(&'static str),
+    /// Does it when this turns true.
+    Wait(watch::Receiver<bool>),
     /// Says that it took too long, and does it after this time.
     Late(Duration),
 }
@@ -103,6 +106,10 @@ macro_rules! moody {
                 None => $call.await,
                 Some(Mood::Hang) => std::future::pending().await,
                 Some(Mood::Fail(code) | Mood::FailFor(_, code)) => Err(Failure::new(code, "as it was told")),
+                Some(Mood::Wait(mut gate)) => {
+                    let _ = gate.wait_for(|open| *open).await;
+                    $call.await
+                }
                 Some(Mood::Lose) => {
                     $call.await?;
                     Err(Failure::new(Code::Unknown, "the answer was lost"))

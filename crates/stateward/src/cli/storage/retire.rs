@@ -4,7 +4,8 @@ use clap::Args;
 use serde::Deserialize;
 
 use crate::cli::output::{self, Format};
-use crate::client::hub::Hub;
+use crate::cli::ti::left_outside;
+use crate::client::hub::{Hub, LeftOutside};
 
 /// End a storage backend and its record
 ///
@@ -25,20 +26,24 @@ pub struct Retire {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Retired {
     moved: Vec<String>,
-    left: Vec<String>,
+    left_outside: Vec<LeftOutside>,
 }
 
 impl Retire {
     pub async fn run(self, hub: Hub<'_>, format: Format) -> anyhow::Result<()> {
         let answer = hub.retire(&hub.id(&self.backend).await?, self.move_to.as_deref()).await?;
-        let Retired { moved, left } = hub.read(&answer)?;
+        let Retired { moved, left_outside: left } = hub.read(&answer)?;
         output::show_exactly(format, &answer, || {
-            let row = |what: &str, id: String| vec![id, what.to_owned()];
-            let moved = moved.into_iter().map(|id| row("moved", id));
-            let rows: Vec<Vec<String>> = moved.chain(left.into_iter().map(|id| row("left outside", id))).collect();
-            output::table(&["TYPE INSTANCE ID", "BECAME"], &rows)
+            let moved: Vec<Vec<String>> = moved.into_iter().map(|id| vec![id, "moved".to_owned()]).collect();
+            let moved = if moved.is_empty() && !left.is_empty() {
+                String::new()
+            } else {
+                output::table(&["TYPE INSTANCE ID", "BECAME"], &moved)
+            };
+            moved + &left_outside(&left)
         })
     }
 }

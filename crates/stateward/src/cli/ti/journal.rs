@@ -4,9 +4,10 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::delete::left_outside;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Format};
-use crate::client::hub::Hub;
+use crate::client::hub::{Hub, LeftOutside};
 use crate::document::Document;
 
 /// Show and settle what was begun with storage backends and is not finished
@@ -22,7 +23,7 @@ enum Command {
     Ls,
     /// Try now, instead of when the server would
     Retry(Entries),
-    /// Give up: the hub forgets it, and whatever is left in the backend stays there
+    /// Give up: the hub forgets it, and lists what may be left in the backend
     Abandon(Entries),
 }
 
@@ -51,7 +52,8 @@ impl Journal {
         match self.command {
             Command::Ls => list(hub, format).await,
             Command::Retry(entries) => {
-                settle(format, "RETRIED", &entries.entries, async |id| hub.retry_journal(id).await).await
+                let retry = async |id: &str| hub.retry_journal(id).await.map(|()| Vec::new());
+                settle(format, "RETRIED", &entries.entries, retry).await
             }
             Command::Abandon(entries) => {
                 settle(format, "ABANDONED", &entries.entries, async |id| hub.abandon_journal(id).await).await
@@ -87,12 +89,15 @@ async fn settle(
     format: Format,
     header: &str,
     ids: &[String],
-    act: impl AsyncFn(&str) -> Result<(), Failure>,
+    act: impl AsyncFn(&str) -> Result<Vec<LeftOutside>, Failure>,
 ) -> anyhow::Result<()> {
-    let (mut settled, mut failure) = (Vec::new(), None);
+    let (mut settled, mut left, mut failure) = (Vec::new(), Vec::new(), None);
     for id in ids {
         match act(id).await {
-            Ok(()) => settled.push(id),
+            Ok(outside) => {
+                settled.push(id);
+                left.extend(outside);
+            }
             Err(refused) => {
                 output::talk(format_args!("{}: {refused}", output::plain(id)));
                 failure = failure.or(Some(refused));
@@ -100,6 +105,7 @@ async fn settle(
         }
     }
     let rows: Vec<Vec<String>> = settled.iter().map(|id| vec![(*id).clone()]).collect();
-    output::show(format, &json!({ "ids": settled }), || output::table(&[header], &rows))?;
+    let answer = json!({ "ids": settled, "leftOutside": left });
+    output::show(format, &answer, || output::table(&[header], &rows) + &left_outside(&left))?;
     failure.map_or(Ok(()), |failure| Err(failure.into()))
 }

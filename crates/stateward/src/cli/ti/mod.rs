@@ -23,6 +23,7 @@ use crate::config::Environment;
 
 pub use apply::show_updated;
 pub use create::show_created;
+pub use delete::left_outside;
 
 /// Create, show, change, lock, move and end typed records (TypeInstances)
 #[derive(Args)]

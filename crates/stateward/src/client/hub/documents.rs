@@ -1,7 +1,8 @@
 //! Every GraphQL document that this program sends. Nobody else writes one.
 
-/// A page of records with the fields of [`ROW`] or [`WHOLE`], which follows it.
-pub const PAGE: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String) {
+/// A page of records with the fields of [`ROW`] or [`WHOLE`], which follows it. A record may be used by any number of others:
+/// only so many are asked for.
+pub const PAGE: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: String, $related: Int) {
   typeInstancesPage(filter: $filter, first: $first, after: $after) {
     items { ...Fields }
     endCursor hasNextPage
@@ -9,13 +10,13 @@ pub const PAGE: &str = "query($filter: TypeInstanceFilter, $first: Int, $after: 
 }";
 
 /// One record, in the same way.
-pub const RECORD: &str = "query($id: ID!) { typeInstance(id: $id) { ...Fields } }";
+pub const RECORD: &str = "query($id: ID!, $related: Int) { typeInstance(id: $id) { ...Fields } }";
 
 /// What the table of records shows: no value is fetched for it.
 pub const ROW: &str = " fragment Fields on TypeInstance {
   id name lockedBy lockError
   typeRef { path revision }
-  uses { id } usedBy { id }
+  uses(first: $related) { id } usedBy(first: $related) { id }
   latestResourceVersion { resourceVersion }
 }";
 
@@ -25,8 +26,8 @@ pub const WHOLE: &str = " fragment Fields on TypeInstance {
   lockedBy lockError lockedAt lockExpiresAt
   typeRef { path revision }
   backend { id abstract }
-  uses { id name typeRef { path revision } }
-  usedBy { id name typeRef { path revision } }
+  uses(first: $related) { id name typeRef { path revision } }
+  usedBy(first: $related) { id name typeRef { path revision } }
   VERSION {
     resourceVersion createdBy createdAt
     metadata { attributes { path revision } }
@@ -43,8 +44,10 @@ pub const UPDATE: &str = "mutation($in: [UpdateTypeInstancesInput]!) {
   updateTypeInstances(in: $in) { id name typeRef { path revision } latestResourceVersion { resourceVersion } }
 }";
 
-pub const DELETE: &str = "mutation($id: ID!, $owner: LockOwnerID, $failure: OnBackendFailure!) {
-  deleteTypeInstance(id: $id, ownerID: $owner, onBackendFailure: $failure)
+pub const DELETE: &str = "mutation($id: ID!, $owner: LockOwnerID) { deleteTypeInstance(id: $id, ownerID: $owner) }";
+
+pub const ORPHAN: &str = "mutation($ids: [ID!]!, $owner: LockOwnerID) {
+  orphanTypeInstances(ids: $ids, ownerID: $owner) { leftOutside { id name backendID what versions contextKeys error } }
 }";
 
 pub const LOCK: &str = "mutation($in: LockTypeInstancesInput!) { lockTypeInstances(in: $in) }";
@@ -61,7 +64,9 @@ pub const JOURNAL: &str = "{ journal { id operation backendID typeInstances star
 
 pub const RETRY_JOURNAL: &str = "mutation($id: ID!) { retryJournalEntry(id: $id) }";
 
-pub const ABANDON_JOURNAL: &str = "mutation($id: ID!) { abandonJournalEntry(id: $id) }";
+pub const ABANDON_JOURNAL: &str = "mutation($id: ID!) {
+  abandonJournalEntry(id: $id) { leftOutside { id name backendID what versions contextKeys error } }
+}";
 
 /// All stores, with whether they answer.
 pub const BACKENDS: &str = "{
@@ -86,7 +91,9 @@ pub const BACKEND: &str = "query($id: ID!) {
 }";
 
 pub const RETIRE: &str = "mutation($id: ID!, $to: ID, $orphan: Boolean!) {
-  retireStorageBackend(id: $id, moveTo: $to, orphan: $orphan) { id moved left }
+  retireStorageBackend(id: $id, moveTo: $to, orphan: $orphan) {
+    id moved left leftOutside { id name backendID what versions contextKeys error }
+  }
 }";
 
 pub const PRE_CREATE_VALUE: &str =

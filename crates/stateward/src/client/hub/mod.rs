@@ -7,7 +7,7 @@ mod documents;
 mod model;
 mod refusal;
 
-pub use model::{Backend, Row, TypeRef};
+pub use model::{Backend, LeftOutside, Row, TypeRef};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,11 @@ pub const PATH: &str = "graphql";
 /// How many records of a table one answer holds, and how many with their values.
 const ROWS: u32 = 500;
 const RECORDS: u32 = 100;
+/// How many relations of a record are asked for: one more than are shown, so that it is known whether there are others.
+const RELATED_IN_TABLE: u32 = 1 + model::SHOWN;
+const RELATED: u32 = 1 + MOST_RELATED;
+/// How many relations of a record are shown whole.
+const MOST_RELATED: u32 = 100;
 
 /// A server's hub.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +43,28 @@ pub enum Revision {
     Number(u32),
 }
 
-/// What becomes of a value whose backend does not answer.
+/// How much one answer is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnBackendFailure {
-    Fail,
-    Orphan,
+struct Asked {
+    records: u32,
+    related: u32,
+}
+
+impl Asked {
+    /// What to ask for when it was more than the server gives at once: fewer records first.
+    fn less(self) -> Option<Asked> {
+        match self {
+            Asked { records: 0 | 1, related: 0 } => None,
+            Asked { records: 0 | 1, related } => {
+                if related == RELATED || related == RELATED_IN_TABLE {
+                    let why = "this server gives few records at once (hub.answer_records)";
+                    crate::cli::output::talk(format_args!("{why}: not all relations are shown"));
+                }
+                Some(Asked { related: related / 4, ..self })
+            }
+            Asked { records, .. } => Some(Asked { records: (records / 4).max(1), ..self }),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -67,22 +89,24 @@ impl<'a> Hub<'a> {
 
     /// The rows of a table, of all pages.
     pub async fn rows(&self, filter: &Document) -> Result<Vec<Row>, Failure> {
-        let items = self.pages(documents::ROW, filter, ROWS).await?;
+        let items = self.pages(documents::ROW, filter, Asked { records: ROWS, related: RELATED_IN_TABLE }).await?;
         items.into_iter().map(|item| self.read(&item)).collect()
     }
 
     pub async fn row(&self, id: &str) -> Result<Row, Failure> {
-        self.read(&self.one(documents::ROW, id).await?)
+        self.read(&self.one(documents::ROW, id, RELATED_IN_TABLE).await?)
     }
 
     /// Records with a version of each, of all pages.
     pub async fn records(&self, filter: &Document, revision: Revision) -> Result<Vec<Document>, Failure> {
-        self.pages(&revision.select(documents::WHOLE), filter, RECORDS).await
+        let asked = Asked { records: RECORDS, related: RELATED };
+        let records = self.pages(&revision.select(documents::WHOLE), filter, asked).await?;
+        Ok(records.into_iter().map(cut).collect())
     }
 
     /// A record, by id or name, with a version.
     pub async fn record(&self, id: &str, revision: Revision) -> Result<Document, Failure> {
-        let record = self.one(&revision.select(documents::WHOLE), id).await?;
+        let record = cut(self.one(&revision.select(documents::WHOLE), id, RELATED).await?);
         if record.at(&[revision.field()]).is_none() {
             let message = format!("TypeInstance \"{id}\" has no version {revision}");
             return Err(Failure::new(Exit::NotFound, message, "`stateward ti get` shows its newest one"));
@@ -125,13 +149,19 @@ impl<'a> Hub<'a> {
         self.ask(documents::UPDATE, [("in", Document::List(changes))], "updateTypeInstances").await
     }
 
-    pub async fn delete(&self, id: &str, owner: Option<&str>, failure: OnBackendFailure) -> Result<(), Failure> {
-        let failure = match failure {
-            OnBackendFailure::Fail => "FAIL",
-            OnBackendFailure::Orphan => "ORPHAN",
-        };
-        let variables = [("id", id.into()), ("owner", owner.into()), ("failure", failure.into())];
+    pub async fn delete(&self, id: &str, owner: Option<&str>) -> Result<(), Failure> {
+        let variables = [("id", id.into()), ("owner", owner.into())];
         self.ask(documents::DELETE, variables, "deleteTypeInstance").await.map(|_id| ())
+    }
+
+    /// Deletes a record whatever its backend says; tells what is left there.
+    pub async fn orphan(&self, id: &str, owner: Option<&str>) -> Result<Vec<LeftOutside>, Failure> {
+        let variables = [("ids", list(&[id.to_owned()])), ("owner", owner.into())];
+        self.left(self.ask(documents::ORPHAN, variables, "orphanTypeInstances").await?)
+    }
+
+    fn left(self, mut answer: Document) -> Result<Vec<LeftOutside>, Failure> {
+        self.read(&answer.take("leftOutside").unwrap_or_default())
     }
 
     pub async fn lock(&self, ids: &[String], owner: &str, expires_in: Option<&str>) -> Result<Document, Failure> {
@@ -161,8 +191,9 @@ impl<'a> Hub<'a> {
         self.ask(documents::RETRY_JOURNAL, [("id", id.into())], "retryJournalEntry").await.map(|_id| ())
     }
 
-    pub async fn abandon_journal(&self, id: &str) -> Result<(), Failure> {
-        self.ask(documents::ABANDON_JOURNAL, [("id", id.into())], "abandonJournalEntry").await.map(|_id| ())
+    /// Tells what is left at its backend.
+    pub async fn abandon_journal(&self, id: &str) -> Result<Vec<LeftOutside>, Failure> {
+        self.left(self.ask(documents::ABANDON_JOURNAL, [("id", id.into())], "abandonJournalEntry").await?)
     }
 
     /// The storage backends with their health.
@@ -208,17 +239,35 @@ impl<'a> Hub<'a> {
         serde_json::from_str(&answer.to_json()).map_err(|_| self.client.not_understood())
     }
 
-    async fn one(&self, fields: &str, id: &str) -> Result<Document, Failure> {
+    async fn one(&self, fields: &str, id: &str, related: u32) -> Result<Document, Failure> {
         let document = format!("{}{fields}", documents::RECORD);
-        there(self.ask(&document, [("id", id.into())], "typeInstance").await?, id)
+        let mut asked = Asked { records: 1, related };
+        loop {
+            let variables = [("id", id.into()), ("related", asked.related.into())];
+            match self.ask(&document, variables, "typeInstance").await {
+                Err(failure) if refusal::is_too_large(&failure) => asked = asked.less().ok_or(failure)?,
+                found => return there(found?, id),
+            }
+        }
     }
 
-    async fn pages(&self, fields: &str, filter: &Document, first: u32) -> Result<Vec<Document>, Failure> {
+    async fn pages(&self, fields: &str, filter: &Document, mut asked: Asked) -> Result<Vec<Document>, Failure> {
         let document = format!("{}{fields}", documents::PAGE);
         let (mut items, mut after) = (Vec::new(), None::<String>);
         loop {
-            let variables = [("filter", filter.clone()), ("first", first.into()), ("after", after.as_deref().into())];
-            let page: Page = self.read(&self.ask(&document, variables, "typeInstancesPage").await?)?;
+            let variables = [
+                ("filter", filter.clone()),
+                ("first", asked.records.into()),
+                ("after", after.as_deref().into()),
+                ("related", asked.related.into()),
+            ];
+            let page: Page = match self.ask(&document, variables, "typeInstancesPage").await {
+                Err(failure) if refusal::is_too_large(&failure) => {
+                    asked = asked.less().ok_or(failure)?;
+                    continue;
+                }
+                page => self.read(&page?)?,
+            };
             // A server that promises more and gives nothing must not keep us here.
             let more = page.goes_on && !page.items.is_empty();
             items.extend(page.items);
@@ -255,6 +304,22 @@ fn there(found: Document, id: &str) -> Result<Document, Failure> {
         return Err(Failure::new(Exit::NotFound, message, "`stateward ti get` shows which there are"));
     }
     Ok(found)
+}
+
+/// Leaves out relations beyond what is shown, and says so.
+fn cut(mut record: Document) -> Document {
+    let most = usize::try_from(MOST_RELATED).unwrap_or(usize::MAX);
+    for key in ["uses", "usedBy"] {
+        let Some(Document::List(mut related)) = record.get(key).cloned() else { continue };
+        if related.len() > most {
+            related.truncate(most);
+            let id = record.get("id").and_then(Document::as_str).unwrap_or_default();
+            let name = crate::cli::output::plain(id);
+            crate::cli::output::talk(format_args!("{key} of {name} has more than the {most} that are shown"));
+            record.put(key, Document::List(related));
+        }
+    }
+    record
 }
 
 fn list(ids: &[String]) -> Document {

@@ -10,6 +10,9 @@ pub struct TypeRef {
     pub revision: String,
 }
 
+/// How many relations a table shows.
+pub const SHOWN: u32 = 3;
+
 /// A record in a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -82,12 +85,43 @@ impl Row {
 
 /// A few ids; the built-in store is used by everything.
 fn joined(records: &[Reference]) -> String {
-    const SHOWN: usize = 3;
-    let ids: Vec<&str> = records.iter().take(SHOWN).map(|record| record.id.as_str()).collect();
+    let shown = usize::try_from(SHOWN).unwrap_or(usize::MAX);
+    let ids: Vec<&str> = records.iter().take(shown).map(|record| record.id.as_str()).collect();
     match records.len() {
         0 => "-".to_owned(),
-        all if all > SHOWN => format!("{} and {} more", ids.join(","), all - SHOWN),
+        all if all > shown => format!("{} and more", ids.join(",")),
         _ => ids.join(","),
+    }
+}
+
+/// What stays at a storage backend, because its record or an entry of the journal went without it.
+#[derive(Clone, Debug, Deserialize, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftOutside {
+    pub id: String,
+    pub name: Option<String>,
+    #[serde(rename = "backendID")]
+    pub backend: String,
+    what: String,
+    versions: u32,
+    context_keys: Vec<String>,
+    error: Option<String>,
+}
+
+impl LeftOutside {
+    pub const HEADER: [&'static str; 6] =
+        ["LEFT OUTSIDE", "AT BACKEND", "WHAT", "VERSIONS", "CONTEXT HAS", "BACKEND SAID"];
+
+    pub fn cells(&self) -> Vec<String> {
+        let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+        vec![
+            self.id.clone(),
+            self.backend.clone(),
+            self.what.to_lowercase(),
+            self.versions.to_string(),
+            or_none(self.context_keys.join(",")),
+            or_none(self.error.clone().unwrap_or_default()),
+        ]
     }
 }
 

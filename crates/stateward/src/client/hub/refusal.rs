@@ -33,6 +33,13 @@ pub fn failure(body: &[u8]) -> Option<Failure> {
     Some(Failure::new(exit, message, hint))
 }
 
+const SMALLER: &str = "ask for less at once, or ask the operator to raise the setting that the message names";
+
+/// Whether the server would answer a smaller question.
+pub fn is_too_large(failure: &Failure) -> bool {
+    failure.hint == SMALLER
+}
+
 fn verdict(code: &str) -> (Exit, &'static str) {
     match code {
         "NOT_FOUND" => (Exit::NotFound, "`stateward ti get` and `stateward storage list` show what is there"),
@@ -47,6 +54,7 @@ fn verdict(code: &str) -> (Exit, &'static str) {
         "UNAVAILABLE" | "BUSY" => {
             (Exit::Unavailable, "try again later; `/readyz?verbose` of the server says what is not ready")
         }
+        "TOO_LARGE" => (Exit::Failed, SMALLER),
         _ => (Exit::Failed, "correct what the message names, and try again"),
     }
 }
@@ -67,6 +75,7 @@ mod tests {
             ("BACKEND", Exit::Unavailable),
             ("BUSY", Exit::Unavailable),
             ("INVALID", Exit::Failed),
+            ("TOO_LARGE", Exit::Failed),
         ];
         for (code, exit) in table {
             let body = format!(
@@ -74,6 +83,7 @@ mod tests {
             );
             let failure = failure(body.as_bytes()).unwrap();
             assert_eq!((failure.exit, failure.message.as_str()), (exit, "a:\n\t* \u{fffd}[31mb"), "{code}");
+            assert_eq!(is_too_large(&failure), code == "TOO_LARGE");
         }
         assert!(failure(br#"{"errors":[{"message":"m"}]}"#).is_some());
         for fine in [&b"{\"data\":{}}"[..], b"{\"data\":{},\"errors\":[]}", b"no JSON"] {

@@ -46,6 +46,7 @@ pub(crate) async fn open(settings: &Settings, db: &Db, keyring: Keyring) -> Resu
     behaviour.times.read = set.read_time;
     behaviour.times.lock_question = set.lock_question_time;
     behaviour.times.changes = set.changes_age;
+    behaviour.changes = set.changes_records;
     let wire = Arc::new(Wire { tls: tls(set) });
     let hub = Hub::open(db.clone(), keyring, behaviour, wire).await.context("failed to open the hub")?;
     if let Some(directory) = &set.types_dir {
@@ -81,7 +82,8 @@ struct Wire {
 impl Connect for Wire {
     fn connect(&self, endpoint: &Endpoint) -> std::result::Result<Arc<dyn Driver>, Failure> {
         let mut calls = backends::Endpoint::new(&endpoint.url, endpoint.mode);
-        calls.tls.clone_from(&self.tls);
+        // A socket of this machine takes no TLS.
+        calls.tls = self.tls.clone().filter(|_| !endpoint.url.starts_with("unix:"));
         calls.encoding = match endpoint.encoding {
             Encoding::Json => backends::Encoding::Strict,
             Encoding::Legacy => backends::Encoding::Legacy,

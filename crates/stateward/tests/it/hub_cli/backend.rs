@@ -7,6 +7,8 @@ use std::time::Duration;
 use backends::{Answer, Code, Document, Driver, Failure, Mode, Server, ServerLimits, Serving, Target, Update};
 use serde_json::Value;
 use testbed::process::{Process, scratch};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpStream, UnixListener};
 use tokio::sync::oneshot;
 
 use super::desk::Desk;
@@ -76,6 +78,19 @@ pub(super) fn register(desk: &Desk, name: &str, address: &str, accept: bool) -> 
     );
     let created = desk.json(&["storage", "register", "-f", &record]);
     created["items"][0]["id"].as_str().unwrap().to_owned()
+}
+
+/// A socket of this machine before a server that listens on a port; its url.
+pub(super) fn socket(address: &str) -> String {
+    let path = scratch("socket").unwrap().join("backend.sock");
+    let (listener, address) = (UnixListener::bind(&path).unwrap(), address.to_owned());
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut far = TcpStream::connect(&address).await.unwrap();
+            tokio::spawn(async move { copy_bidirectional(&mut near, &mut far).await });
+        }
+    });
+    format!("unix:{}", path.display())
 }
 
 /// A backend that takes no values: what a context names is the value. It ends when dropped.

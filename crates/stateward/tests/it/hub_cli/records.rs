@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::desk::{Desk, cells};
+use crate::server::Start;
 
 const TWO: &str = "
 typeInstances:
@@ -219,4 +220,45 @@ async fn those_who_may_not_are_told_so() {
         let run = crate::run::Run::of(desk.command(arguments).env("STATEWARD_TOKEN", &token));
         assert_eq!(run.code, Some(4), "{arguments:?}: {run:#?}");
     }
+}
+
+/// So many records of one Type, all kept by the built-in store.
+fn many(desk: &Desk, count: usize) {
+    let record = |number: usize| format!("- {{alias: r{number}, typeRef: {{path: cap.type.many, revision: 0.1.0}}}}\n");
+    let records: Vec<String> = (0..count).map(record).collect();
+    desk.create(&format!("typeInstances:\n{}", records.concat()));
+}
+
+#[test]
+fn a_record_that_many_use_is_shown_with_some_of_them() {
+    let desk = Desk::new();
+    many(&desk, 130);
+    let table = desk.ok(&["ti", "get", "builtin"]);
+    let row = cells(&table).remove(0);
+    assert!(row[4].matches(',').count() == 2 && row[4].ends_with(" and more"), "{table}");
+    let run = desk.run(&["ti", "get", "builtin", "-o", "json"]);
+    assert!(run.err.contains("usedBy of aaaaaaaa") && run.err.contains("more than the 100"), "{run:#?}");
+    assert_eq!(run.code, Some(0));
+    let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(shown["usedBy"].as_array().unwrap().len(), 100);
+}
+
+#[test]
+fn a_server_that_gives_little_at_once_is_asked_for_less() {
+    let server = Start::new()
+        .variable("STATEWARD_HUB_ANSWER_RECORDS", "30")
+        .variable("STATEWARD_HUB_LIST_RECORDS", "200")
+        .serve();
+    let desk = Desk::at(server);
+    many(&desk, 70);
+    let table = desk.ok(&["ti", "get"]);
+    assert_eq!(cells(&table).len(), 71, "{table}");
+    let table = desk.ok(&["ti", "get", "builtin"]);
+    assert!(cells(&table)[0][4].ends_with(" and more"), "{table}");
+    let run = desk.run(&["ti", "get", "builtin", "-o", "json"]);
+    assert!(run.err.contains("not all relations are shown"), "{run:#?}");
+    assert_eq!(run.code, Some(0));
+    let shown: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(shown["usedBy"].as_array().unwrap().len(), 25);
+    assert_eq!(desk.json(&["ti", "get", "--type", "cap.type.many"])["items"].as_array().unwrap().len(), 70);
 }

@@ -1,7 +1,10 @@
 //! `stateward storage`, `ti move` and the end of a backend.
 
-use super::backend::{FileBackend, Projection, register};
+use rustix::process::Signal;
+
+use super::backend::{FileBackend, Projection, register, socket};
 use super::desk::{Desk, cells};
+use crate::server::Start;
 
 fn record(name: &str, backend: &str, value: &str) -> String {
     format!("typeRef: {{path: cap.type.secret, revision: 0.1.0}}\nname: {name}\nbackend: {backend}\nvalue: {value}\n")
@@ -40,8 +43,9 @@ fn a_backend_is_registered_listed_tested_and_keeps_values() {
 #[test]
 fn a_backend_that_is_away_fails_its_test_and_is_told_per_record() {
     let (desk, mut backend) = (Desk::new(), FileBackend::start());
-    backend.register(&desk, "files");
-    desk.create(&record("inside", "files", "one"));
+    let backend_id = backend.register(&desk, "files");
+    desk.create(&record("inside", "{id: files, context: {name: canary}}", "one"));
+    let id = desk.json(&["ti", "get", "inside"])["id"].as_str().unwrap().to_owned();
     desk.create("typeRef: {path: cap.type.secret, revision: 0.1.0}\nname: here\nvalue: two\n");
     backend.process.kill();
     let run = desk.run(&["storage", "test", "files"]);
@@ -56,8 +60,15 @@ fn a_backend_that_is_away_fails_its_test_and_is_told_per_record() {
     desk.fails(6, "its value could not be read", &["ti", "get", "inside", "--export", "-o", "yaml"]);
     let deletion = desk.run(&["ti", "delete", "inside"]);
     assert!(deletion.code != Some(0), "{deletion:#?}");
-    assert_eq!(desk.ok(&["ti", "delete", "inside", "--orphan"]), "TypeInstance \"inside\" deleted\n");
+    let orphaned = desk.ok(&["ti", "delete", "inside", "--orphan"]);
+    let (first, left) = orphaned.split_once('\n').unwrap();
+    assert_eq!(first, "TypeInstance \"inside\" deleted");
+    let row = cells(left).remove(0);
+    assert_eq!(row[..5], [id.as_str(), &backend_id, "values", "1", "name"], "{orphaned}");
+    assert!(row[5].contains("UNAVAILABLE") && !orphaned.contains("canary"), "{orphaned}");
     assert!(backend.has("one"), "what is left outside is still there");
+    let whole = desk.json(&["ti", "delete", "here", "--orphan"]);
+    assert_eq!(whole, serde_json::json!({ "items": [{ "id": "here" }], "leftOutside": [] }));
 }
 
 #[test]
@@ -79,6 +90,8 @@ fn records_move_between_backends_and_a_backend_is_retired() {
     let run = desk.run(&["storage", "retire", "second", "--orphan", "-o", "json"]);
     let left: serde_json::Value = serde_json::from_str(&run.ok()).unwrap();
     assert_eq!(left["left"].as_array().unwrap().len(), 2, "{left}");
+    let outside = &left["leftOutside"][0];
+    assert_eq!((&outside["backendID"], &outside["versions"]), (&second_id.as_str().into(), &1.into()), "{left}");
     desk.fails(3, "was not found", &["ti", "get", "a"]);
     assert!(second.has("canary-a"), "what is left outside is still there");
 }
@@ -103,4 +116,57 @@ async fn a_value_that_a_backend_does_not_take_is_not_exported_and_a_comment_in_t
     let seen = desk.read("seen.yaml");
     assert!(seen.contains("#   value:\n#     release: one\n#     size: 1.50\n"), "{seen}");
     assert_eq!(desk.ok(&["ti", "get", "r", "-o", "jsonpath={.latestResourceVersion.spec.value.release}"]), "two\n");
+}
+
+#[test]
+fn a_backend_that_never_returns_is_retired_and_what_it_has_is_listed() {
+    let (desk, mut backend) = (Desk::new(), FileBackend::start());
+    let backend_id = backend.register(&desk, "files");
+    desk.create(&record("lost", "{id: files, context: {name: canary, namespace: n}}", "one"));
+    let id = desk.json(&["ti", "get", "lost"])["id"].as_str().unwrap().to_owned();
+    backend.process.kill();
+    let retired = desk.ok(&["storage", "retire", "files", "--orphan"]);
+    assert!(retired.starts_with("LEFT OUTSIDE"), "{retired}");
+    assert_eq!(cells(&retired), [[id.as_str(), &backend_id, "values", "1", "name,namespace", "-"]], "{retired}");
+    desk.fails(3, "was not found", &["ti", "get", "lost"]);
+}
+
+#[test]
+fn what_was_begun_with_a_silent_backend_is_listed_and_given_up() {
+    let server = Start::new().variable("STATEWARD_HUB_CALL_TIME", "500ms").serve();
+    let (desk, backend) = (Desk::at(server), FileBackend::start());
+    let backend_id = backend.register(&desk, "files");
+    // Once there is a connection, nobody can tell what became of a call.
+    desk.ok(&["storage", "test", "files"]);
+    backend.process.signal(Signal::STOP);
+    let begun = desk.file("begun.yaml", &record("begun", "{id: files, context: {name: canary}}", "one"));
+    desk.fails(6, "DEADLINE_EXCEEDED", &["ti", "create", "-f", &begun]);
+    let journal = desk.json(&["ti", "journal", "ls"]);
+    let entry = &journal["items"][0];
+    assert_eq!(
+        (&entry["operation"], &entry["backendID"]),
+        (&"CREATE".into(), &backend_id.as_str().into()),
+        "{journal}"
+    );
+    let (entry_id, record) = (entry["id"].as_str().unwrap(), entry["typeInstances"][0].as_str().unwrap());
+    let abandoned = desk.ok(&["ti", "journal", "abandon", entry_id]);
+    let rows = cells(&abandoned);
+    assert_eq!(rows[0], [entry_id], "{abandoned}");
+    assert_eq!(rows[2][..5], [record, &backend_id, "values", "1", "name"], "{abandoned}");
+    assert!(!abandoned.contains("canary"), "{abandoned}");
+    assert_eq!(desk.json(&["ti", "journal", "ls"])["items"], serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_may_be_a_socket_of_this_machine_also_where_others_need_certificates() {
+    let authority = testbed::certificates::Authority::new("backends");
+    let file = testbed::process::scratch("authority").unwrap().join("ca.crt");
+    std::fs::write(&file, authority.certificate_pem()).unwrap();
+    let server = Start::new().flag("--hub-backend-ca-file", &file).serve();
+    let (desk, backend) = (Desk::at(server), FileBackend::start());
+    register(&desk, "near", &socket(&backend.address), true);
+    desk.create(&record("kept", "near", "canary"));
+    assert!(backend.has("canary"));
+    desk.ok(&["storage", "test", "near"]);
+    assert_eq!(desk.ok(&["ti", "get", "kept", "-o", "jsonpath={.latestResourceVersion.spec.value}"]), "canary\n");
 }
