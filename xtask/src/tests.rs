@@ -1,7 +1,7 @@
-//! All tests, two suites at a time: most of them wait for disks, servers and deadlines rather than for a processor.
+//! All tests, three suites at a time: most of them wait for disks, servers and deadlines rather than for a processor.
 //!
 //! What `cargo test` does, otherwise: each suite runs in the directory of its package, prints what libtest prints, and a
-//! failure of one does not stop the others. What a suite prints is shown when it ends, so that two do not mix.
+//! failure of one does not stop the others. What a suite prints is shown when it ends, so that they do not mix.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -13,8 +13,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-/// As many as there are cores on the smallest machine that this is built on.
-const AT_ONCE: usize = 2;
+/// One more than there are cores on the smallest machine that this is built on, where two left half of it idle.
+const AT_ONCE: usize = 3;
 
 /// Builds and runs every suite of the workspace; `arguments` go to cargo.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
