@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Error;
+
 /// Which engine, with its settings.
 #[derive(Clone, Debug)]
 pub enum Config {
@@ -61,7 +63,8 @@ pub enum Synchronous {
 ///
 /// `sslmode` in the URL: `disable` never uses TLS; `prefer` (the default) uses it when the server offers it; `require`,
 /// `verify-ca` and `verify-full` mean the same: no connection without TLS. Whenever TLS is used, the certificate and
-/// the host name are verified, against `tls_ca_file` or else the roots of the platform.
+/// the host name are verified, against `tls_ca_file` or else the roots of the platform. Who gives a `tls_ca_file` wants
+/// TLS: `prefer` is `require` then, and `disable` an error.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PostgresConfig {
@@ -74,6 +77,13 @@ pub struct PostgresConfig {
     /// How long a call may take, repetitions included. Finding out about a COMMIT of unknown outcome may take as long
     /// once more.
     pub deadline: Duration,
+}
+
+impl PostgresConfig {
+    /// What can be told to be wrong without a connection and without reading a file.
+    pub fn check(&self) -> Result<(), Error> {
+        crate::postgres::check(self)
+    }
 }
 
 impl fmt::Debug for PostgresConfig {

@@ -16,6 +16,10 @@ pub enum Error {
     #[error("failed to open the {engine} database: {reason}")]
     Open { engine: Engine, reason: String },
 
+    /// The URL rules TLS out while a CA says that it is wanted: one of both is a mistake.
+    #[error("failed to open the PostgreSQL database: the URL says sslmode=disable while a CA file is given")]
+    TlsOff,
+
     /// It cannot be reached, or is too busy, for now: answer 503 and try again later. Nothing was written.
     #[error("the database is not available: {reason}")]
     Unavailable { reason: String },

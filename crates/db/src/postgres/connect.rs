@@ -26,8 +26,13 @@ pub(super) enum Commit {
 /// Few: notes are one statement each, and of one writer or two.
 const NOTES: usize = 2;
 
+/// Whether the settings can be meant, as far as that can be told without looking at anything else.
+pub(crate) fn check(config: &PostgresConfig) -> Result<(), Error> {
+    read(config).map(drop)
+}
+
 pub(super) fn pool(config: &PostgresConfig, limits: Limits, commit: Commit) -> Result<Pool, Error> {
-    let mut settings = parse(&config.url)?;
+    let mut settings = read(config)?;
     settings
         .connect_timeout(limits.connect)
         .tcp_user_timeout(limits.call)
@@ -73,6 +78,17 @@ fn settings(limits: Limits, commit: Commit) -> String {
         "SET statement_timeout = {statement}; SET lock_timeout = {statement}; \
          SET idle_in_transaction_session_timeout = {call}; {commit}"
     )
+}
+
+/// What the URL says, with TLS where a CA asks for it: who names one does not want clear text instead.
+fn read(config: &PostgresConfig) -> Result<tokio_postgres::Config, Error> {
+    let mut settings = parse(&config.url)?;
+    match settings.get_ssl_mode() {
+        SslMode::Disable if config.tls_ca_file.is_some() => return Err(Error::TlsOff),
+        SslMode::Prefer if config.tls_ca_file.is_some() => _ = settings.ssl_mode(SslMode::Require),
+        _ => {}
+    }
+    Ok(settings)
 }
 
 /// The driver knows three modes; here TLS always verifies, so that the stricter ones are `require`.
@@ -145,6 +161,20 @@ mod tests {
         for (url, mode) in table {
             assert_eq!(parse(url).unwrap().get_ssl_mode(), mode, "{url}");
         }
+    }
+
+    #[test]
+    fn a_ca_asks_for_tls() {
+        let mode = |url: &str, ca: Option<&str>| {
+            let crate::Config::Postgres(mut config) = crate::Config::postgres(url) else { unreachable!() };
+            config.tls_ca_file = ca.map(Into::into);
+            read(&config).map(|settings| settings.get_ssl_mode())
+        };
+        assert_eq!(mode("postgres://h/d", None).unwrap(), SslMode::Prefer);
+        assert_eq!(mode("postgres://h/d", Some("/ca")).unwrap(), SslMode::Require);
+        assert_eq!(mode("postgres://h/d?sslmode=verify-full", Some("/ca")).unwrap(), SslMode::Require);
+        assert_eq!(mode("postgres://h/d?sslmode=disable", None).unwrap(), SslMode::Disable);
+        assert!(matches!(mode("postgres://h/d?sslmode=disable", Some("/ca")), Err(Error::TlsOff)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Pool;
 
+pub(crate) use connect::check;
 pub(crate) use session::Session;
 
 use crate::job::{End, Job, Mode, job};
@@ -24,6 +25,9 @@ use crate::tx::Failure;
 use crate::{Error, OperationId, PostgresConfig, params};
 use attempt::Attempt;
 use connect::Commit;
+
+/// What the server takes as a limit of time at most: milliseconds in 31 bits, almost 25 days.
+const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// A migration may rewrite a table; nothing else may take this long.
 const MIGRATION: Duration = Duration::from_mins(10);
@@ -60,6 +64,7 @@ impl Limits {
     }
 
     fn new(deadline: Duration) -> Limits {
+        let deadline = deadline.min(LONGEST);
         let connect = (deadline / 2).min(Duration::from_secs(5));
         Limits { call: deadline, statement: deadline / 2, begin: deadline / 4, connect }
     }

@@ -46,6 +46,13 @@ async fn a_server_without_tls_is_refused_where_tls_is_required() {
     let server = Postgres::shared().unwrap();
     let authority = Postgres::start_with_tls().unwrap().ca_file();
     let required = format!("{}?sslmode=require", server.url("postgres"));
-    assert!(open(required, Some(authority)).await.is_err());
+    assert!(open(required, Some(authority.clone())).await.is_err());
+    // Who names a CA wants TLS, whatever the URL does not say.
+    for url in [server.url("postgres"), format!("{}?sslmode=prefer", server.url("postgres"))] {
+        let refused = open(url, Some(authority.clone())).await;
+        assert!(refused.is_err(), "not in clear");
+    }
+    let disabled = format!("{}?sslmode=disable", server.url("postgres"));
+    assert!(matches!(open(disabled, Some(authority)).await, Err(Error::TlsOff)));
     open(format!("{}?sslmode=prefer", server.url(&server.create_database().unwrap())), None).await.unwrap();
 }
