@@ -4,6 +4,7 @@
 //! door is [`Backend::run`].
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -112,8 +113,11 @@ impl FromArgMatches for Chosen {
 impl Backend {
     pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let Chosen { kind, options, listening } = self.chosen;
-        let settings = resolve(&Given::default(), environment).settings()?;
+        let mut resolution = resolve(&Given::default(), environment);
+        let warnings = std::mem::take(&mut resolution.warnings);
+        let settings = resolution.settings()?;
         logging::start(&settings.log, environment)?;
+        logging::warn_of(&warnings);
 
         let default = Some(DEFAULT_LISTEN);
         let listen = address("--listen", listening.listen.as_deref(), environment, "APP_GRPC_ADDR", default)?;
@@ -207,6 +211,7 @@ fn explained(error: &Error) -> Failure {
         _ => "`stateward backend DRIVER --help` tells what the driver needs",
     };
     let exit = match error {
+        Error::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse => Exit::Conflict,
         Error::Listen { .. } | Error::Directory { .. } => Exit::Failed,
         _ => Exit::Usage,
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::key_flags::KeyFlags;
 use super::output::{self, Format, FormatParser};
-use crate::config::{Entry, Environment, Problem, resolve};
+use crate::config::{Entry, Environment, Problem, resolve_to_serve};
 
 /// Look at the configuration
 #[derive(Args)]
@@ -23,7 +23,8 @@ enum Command {
 
 /// Show every key, its value and where it came from, and everything that is wrong
 ///
-/// Takes the flags of `serve`. Secrets are shown as `(set)`. Ends with 2 if `serve` would refuse the configuration.
+/// Takes the flags of `serve`. Secrets are shown as `(set)`. Ends with 2 if `serve` would refuse the configuration. What
+/// is in files is not looked at; one that is not there is a warning, as it may be there where the server runs.
 #[derive(Args)]
 struct Check {
     /// How to show it
@@ -50,7 +51,7 @@ struct ReportedValue {
 impl Config {
     pub fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let Command::Check(check) = self.command;
-        let resolution = resolve(&check.keys.0, environment);
+        let resolution = resolve_to_serve(&check.keys.0, environment);
         let values = resolution.entries.iter().map(reported).collect();
         let report = Report { values, problems: resolution.problems, warnings: resolution.warnings };
         output::show(check.output, &report, || table(&report.values))?;

@@ -17,7 +17,7 @@ use states::http::compat::AllowedPath;
 use super::failure::{Ended, Exit, Failure};
 use super::{Cli, logging, output};
 use crate::config::settings::TlsVersion;
-use crate::config::{Environment, Given, Settings, resolve};
+use crate::config::{Environment, Given, Problem, Settings, resolve};
 use crate::serve::configmap_backend::{Backend, Kubeconfigs, OnFailure};
 use crate::serve::tls::suites::{self, Chosen};
 use crate::serve::tls::{self, Pair};
@@ -50,8 +50,9 @@ impl ConfigmapBackend {
             output::talk(format_args!("{NAME} (stateward {})", env!("CARGO_PKG_VERSION")));
             return Ok(());
         }
-        let (settings, data) = settings(&self.flags, environment)?;
+        let (settings, data, warnings) = settings(&self.flags, environment)?;
         let _flushed = logging::start_buffered(&settings.log, environment, self.flags.log_flush_frequency)?;
+        logging::warn_of(&warnings);
         if let Data::Temporary = data {
             let directory = settings.data_dir.display();
             tracing::warn!(%directory, "the audit log is in a temporary directory: set STATEWARD_DATA_DIR to keep it");
@@ -112,11 +113,13 @@ fn backend(flags: Flags, settings: Settings) -> anyhow::Result<Backend> {
 }
 
 /// The keys that the flags stand for, over those that variables and the configuration file set.
-fn settings(flags: &Flags, environment: &Environment) -> anyhow::Result<(Settings, Data)> {
+fn settings(flags: &Flags, environment: &Environment) -> anyhow::Result<(Settings, Data, Vec<Problem>)> {
     let (directory, data) = data_directory(environment)?;
     let mut given = Given::default();
     given.flags.insert("data_dir", vec![directory.display().to_string()]);
-    let mut settings = resolve(&given, environment).settings()?;
+    let mut resolution = resolve(&given, environment);
+    let warnings = std::mem::take(&mut resolution.warnings);
+    let mut settings = resolution.settings()?;
     let address = flags.bind_address.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     settings.listen = SocketAddr::new(address, flags.secure_port);
     settings.tls.min_version = match flags.tls_min_version.as_deref() {
@@ -138,7 +141,7 @@ fn settings(flags: &Flags, environment: &Environment) -> anyhow::Result<(Setting
     settings.access.authentication_ttl = flags.authentication_token_webhook_cache_ttl;
     settings.access.allow_ttl = flags.authorization_webhook_cache_authorized_ttl;
     settings.access.deny_ttl = flags.authorization_webhook_cache_unauthorized_ttl;
-    Ok((settings, data))
+    Ok((settings, data, warnings))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -91,6 +91,9 @@ fn verdict(error: &anyhow::Error) -> (Exit, &str) {
         if cause.is::<Invalid>() {
             return (Exit::Usage, "`stateward config check` shows every value and where it came from");
         }
+        if let Some(db::Error::Unavailable { .. }) = cause.downcast_ref() {
+            return (Exit::Unavailable, "see that the database runs and can be reached at the address of database.url");
+        }
     }
     (Exit::Failed, "`stateward help` lists the commands; STATEWARD_LOG_LEVEL=debug makes `serve` say more")
 }
@@ -106,6 +109,8 @@ mod tests {
         let failure = Err::<(), _>(Failure::new(Exit::Conflict, "locked", "wait")).context("failed to write");
         assert_eq!(verdict(&failure.unwrap_err()), (Exit::Conflict, "wait"));
         assert_eq!(verdict(&Invalid(Vec::new()).into()).0, Exit::Usage);
+        let away = Err::<(), _>(db::Error::Unavailable { reason: "away".to_owned() }).context("failed to open");
+        assert_eq!(verdict(&away.unwrap_err()).0, Exit::Unavailable);
         let (exit, hint) = (Exit::Failed, "lists the commands");
         let plain = anyhow::anyhow!("plain");
         assert!(verdict(&plain).0 == exit && verdict(&plain).1.contains(hint));

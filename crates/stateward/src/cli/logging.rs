@@ -9,12 +9,19 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::config::Environment;
 use crate::config::settings::{Log, LogFormat};
+use crate::config::{Environment, Problem};
 
 /// Starts logging for this process.
 pub fn start(log: &Log, environment: &Environment) -> anyhow::Result<()> {
     start_to(io::stderr, log, environment)
+}
+
+/// Says what is odd in the configuration, which nobody sees who does not ask `config check`.
+pub fn warn_of(oddities: &[Problem]) {
+    for oddity in oddities {
+        tracing::warn!("{oddity}");
+    }
 }
 
 /// Starts logging where lines may wait for one another: at most this long, and only those that warn of nothing. What is

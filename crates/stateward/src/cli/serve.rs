@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::key_flags::KeyFlags;
 use super::logging;
-use crate::config::{Environment, resolve};
+use crate::config::{Environment, resolve_to_serve};
 
 /// Run the server
 ///
@@ -18,8 +18,11 @@ pub struct Serve {
 
 impl Serve {
     pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
-        let settings = resolve(&self.keys.0, environment).settings()?;
+        let mut resolution = resolve_to_serve(&self.keys.0, environment);
+        let warnings = std::mem::take(&mut resolution.warnings);
+        let settings = resolution.settings()?;
         logging::start(&settings.log, environment)?;
+        logging::warn_of(&warnings);
         crate::serve::run(settings, environment).await
     }
 }

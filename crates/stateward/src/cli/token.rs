@@ -172,6 +172,6 @@ fn grant(text: &str) -> Result<String, String> {
 fn life(text: &str) -> Result<Duration, String> {
     match units::duration(text) {
         Some(time) if time.as_secs() > 0 => Ok(time),
-        _ => Err("a life is at least a second and has a unit, such as 12h or 30d".to_owned()),
+        _ => Err(format!("a life is at least a second and has a unit, such as 12h or 30d, at most {}", units::LONGEST)),
     }
 }

@@ -79,6 +79,6 @@ impl ClientArgs {
 fn timeout(text: &str) -> Result<Duration, String> {
     match units::duration(text) {
         Some(time) if !time.is_zero() => Ok(time),
-        _ => Err("a time has a unit and is above zero, such as 30s or 2m".to_owned()),
+        _ => Err(format!("a time has a unit and is above zero, such as 30s or 2m, at most {}", units::LONGEST)),
     }
 }

@@ -1,19 +1,25 @@
-//! Rules between keys: what contradicts itself, and which named files are not there.
+//! Rules between keys: what contradicts itself, what needs a cluster, and which named files are not there.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::settings::{InCluster, S3Identity, Settings};
-use super::{Problem, Secret, explored, named_keys};
+use super::{Environment, Problem, database, explored, lists, named_keys};
+
+/// A pool makes room for all of its connections at once, and PostgreSQL itself begins with a hundred.
+const MOST_CONNECTIONS: usize = 10_000;
 
 /// Everything in the settings that cannot be meant together. Each rule is a line: when, which key, fault, cure.
 pub fn contradictions(settings: &Settings) -> Vec<Problem> {
     let Settings { tls, front_proxy, database, cluster, states, s3, hub, .. } = settings;
-    let postgres = database.url.as_ref().map(Secret::expose).is_some_and(|url| url.starts_with("postgres"));
     let no_client_ca = tls.client_ca_file.is_none();
     let no_proxy_ca = front_proxy.ca_file.is_none();
     let no_secret = s3.secret_access_key.is_none() && s3.secret_access_key_file.is_none();
-    let routed_to =
-        |store: &str| states.routes.iter().any(|route| route.rsplit('=').next().map(str::trim) == Some(store));
+    let routes = lists::routes(settings).unwrap_or_default();
+    let routed_to = |store: &str| routes.iter().any(|route| route.store == store);
+    let is_also = |listen: Option<SocketAddr>, other: Option<SocketAddr>| {
+        listen.zip(other).is_some_and(|(listen, other)| overlap(listen, other))
+    };
     let same_ca = !no_client_ca && tls.client_ca_file == front_proxy.ca_file;
     let rules: &[(bool, &str, &str, &str)] = &[
         (
@@ -23,10 +29,22 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "set tls.cert_file and tls.key_file, or tls.self_signed, or listen on 127.0.0.1",
         ),
         (
-            settings.metrics_listen == Some(settings.listen) && settings.listen.port() != 0,
+            is_also(settings.metrics_listen, Some(settings.listen)),
             "metrics_listen",
             "is the address of listen",
             "choose another port, or leave it out and use /metrics of the server",
+        ),
+        (
+            is_also(states.compat_listen, Some(settings.listen)),
+            "states.compat_listen",
+            "is the address of listen",
+            "choose another port",
+        ),
+        (
+            is_also(states.compat_listen, settings.metrics_listen),
+            "states.compat_listen",
+            "is the address of metrics_listen",
+            "choose another port",
         ),
         (
             states.compat_listen.is_some_and(|listen| !listen.ip().is_loopback()) && !tls.is_on(),
@@ -41,6 +59,12 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "tls.self_signed",
             "contradicts tls.cert_file",
             "leave one of them out",
+        ),
+        (
+            !tls.sni.is_empty() && !tls.is_on(),
+            "tls.sni",
+            "has no default certificate beside it, for clients that ask for another name or for none",
+            "set tls.cert_file and tls.key_file, or tls.self_signed",
         ),
         (
             !tls.self_signed && !tls.self_signed_names.is_empty(),
@@ -91,10 +115,16 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "list the common names of the proxies, or use a CA of its own",
         ),
         (
-            database.tls_ca_file.is_some() && !postgres,
+            database.tls_ca_file.is_some() && !database::is_postgres(settings),
             "database.tls_ca_file",
             "has no effect without PostgreSQL",
             "set database.url to a postgres:// URL, or leave the CA out",
+        ),
+        (
+            database.pool > MOST_CONNECTIONS,
+            "database.pool",
+            "is more than 10000, which no database would take",
+            "write what the server can spare of its max_connections",
         ),
         (
             cluster.context.is_some() && cluster.kubeconfig.is_none(),
@@ -157,6 +187,19 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
             "use https://, or set s3.allow_http where the network is your own",
         ),
         (
+            (s3.allow_http || s3.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("https://")))
+                && s3.endpoint.as_deref().is_some_and(|endpoint| !is_address(endpoint)),
+            "s3.endpoint",
+            "is not the address of a server",
+            "write one such as https://minio.example:9000",
+        ),
+        (
+            !s3.prefix.as_deref().is_none_or(states::store::S3Store::takes_prefix),
+            "s3.prefix",
+            "has an empty part, or one that object names cannot have",
+            "write it as a/b",
+        ),
+        (
             !access::http::is_dns_label(&hub.namespace),
             "hub.namespace",
             "is not a DNS label",
@@ -171,7 +214,48 @@ pub fn contradictions(settings: &Settings) -> Vec<Problem> {
     ];
     let broken = rules.iter().filter(|(broken, ..)| *broken);
     let broken = broken.map(|(_, key, fault, cure)| Problem::new(*key, *fault, *cure));
-    broken.chain(named_keys::problems(settings)).chain(explored::problems(settings)).collect()
+    let of_database = database::read(settings).err();
+    let of_lists = lists::problems(settings).into_iter().chain(explored::problems(settings));
+    broken.chain(of_database).chain(named_keys::problems(settings)).chain(of_lists).collect()
+}
+
+/// What needs the cluster that a server started here would not have.
+pub fn without_a_cluster(settings: &Settings, environment: &Environment) -> Vec<Problem> {
+    let Settings { cluster, states, keys, .. } = settings;
+    let expected = match cluster.in_cluster {
+        InCluster::On => true,
+        InCluster::Auto => environment.is_in_pod(),
+        InCluster::Off => false,
+    };
+    if expected || cluster.kubeconfig.is_some() {
+        return Vec::new();
+    }
+    let routes = lists::routes(settings).unwrap_or_default();
+    let routed = routes.iter().any(|route| lists::STORES_OF_CLUSTERS.contains(&route.store.as_str()));
+    let needing = [
+        ("keys.secrets", !keys.secrets.is_empty()),
+        ("states.compat_listen", states.compat_listen.is_some()),
+        ("states.routes", routed),
+    ];
+    let cure = "set cluster.kubeconfig, or, for a Pod, cluster.in_cluster: on";
+    let needing = needing.into_iter().filter(|(_, needs)| *needs);
+    needing.map(|(key, _)| Problem::new(key, "needs a cluster, and there is none here", cure)).collect()
+}
+
+/// Whether the kernel would refuse one of two listeners because of the other.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    // An unspecified address of IPv6 takes what comes by IPv4 too.
+    let covers = |wide: SocketAddr, narrow: SocketAddr| {
+        wide.ip() == narrow.ip() || wide.ip().is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4())
+    };
+    one.port() == other.port() && one.port() != 0 && (covers(one, other) || covers(other, one))
+}
+
+fn is_address(text: &str) -> bool {
+    let uri = text.parse::<http::Uri>();
+    uri.is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
+    })
 }
 
 /// Files that the settings name and that cannot be opened here. A warning only: the check may run on another machine.

@@ -4,12 +4,16 @@
 //! process, and so that nothing reads a variable behind the back of `config check`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::client::SERVICE_ACCOUNT;
 
 /// The prefix of all our variables.
 pub const PREFIX: &str = "STATEWARD_";
 
 /// Our variables that are no keys of the configuration.
 pub const OTHER_VARIABLES: &[&str] = &[
+    "STATEWARD_CACHE",
     "STATEWARD_CONFIG",
     "STATEWARD_FAILPOINTS",
     "STATEWARD_SCALE",
@@ -37,6 +41,11 @@ impl Environment {
     /// The value, unless it is unset or empty.
     pub fn non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// Whether this process is in a Pod that has a ServiceAccount.
+    pub fn is_in_pod(&self) -> bool {
+        self.get("KUBERNETES_SERVICE_HOST").is_some() && Path::new(SERVICE_ACCOUNT).join("token").exists()
     }
 
     /// Our variables, in order.

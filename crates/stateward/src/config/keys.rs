@@ -109,7 +109,7 @@ use Fallback::{DataDirectory, Text, Unset};
 pub const KEYS: &[Key] = &[
     key("listen", Kind::Address, Text("127.0.0.1:8642"), "Address and port of the server", "Anything but a loopback address needs TLS."),
     key("data_dir", Kind::Path, DataDirectory, "Directory of everything that is kept on this machine", "Created with mode 0700. Only one process at a time may use it."),
-    key("allowed_hosts", Kind::List, Unset, "Host names under which clients may call the server", "Checked against the Host header, so that a foreign web page cannot reach a loopback server by DNS rebinding. localhost and the address of `listen` are always allowed."),
+    key("allowed_hosts", Kind::List, Unset, "Host names under which clients may call the server", "Checked against the Host header, so that a foreign web page cannot reach a loopback server by DNS rebinding. Names and addresses alone: any port fits. localhost and the address of `listen` are always allowed."),
     key("metrics_listen", Kind::LoopbackAddress, Unset, "Separate loopback address for /metrics and verbose /readyz", "Without it both need `get` on that URL."),
     key("shutdown_grace", Kind::Duration, Text("20s"), "How long requests may go on after SIGTERM or SIGINT", "Keep it below terminationGracePeriodSeconds of the Pod."),
 
@@ -134,8 +134,8 @@ pub const KEYS: &[Key] = &[
     key("front_proxy.trusted", Kind::Switch, Text("false"), "Whether proxies may pass on system: users and groups", ""),
 
     key("database.url", Kind::DatabaseUrl, Unset, "PostgreSQL or another SQLite file", "Unset is SQLite at stateward.db in the data directory. Give a URL with a password in the environment or in the file, not as a flag: flags show in the list of processes."),
-    key("database.tls_ca_file", Kind::Path, Unset, "CA of the PostgreSQL server, PEM", "Unset trusts what the operating system trusts."),
-    key("database.pool", Kind::Count, Text("8"), "Connections that are kept at most", ""),
+    key("database.tls_ca_file", Kind::Path, Unset, "CA of the PostgreSQL server, PEM", "With it there is no connection without TLS, whatever sslmode says. Unset trusts what the operating system trusts."),
+    key("database.pool", Kind::Count, Text("8"), "Connections that are kept at most", "Not beyond 10000."),
     key("database.deadline", Kind::Period, Text("10s"), "How long one database operation may take", ""),
 
     key("cluster.kubeconfig", Kind::Path, Unset, "kubeconfig of the cluster", "").flag_too("kubeconfig"),

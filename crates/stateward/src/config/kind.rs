@@ -1,11 +1,15 @@
 //! The kinds of values: how each is written, and how text becomes the JSON that [`super::Settings`] is read from.
 
 use std::net::SocketAddr;
+use std::num::IntErrorKind;
 
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 
 use super::units;
+
+/// The largest count: whatever is counted here is kept, opened or waited for, so that more is a slip of a finger.
+const MOST: u64 = i32::MAX as u64;
 
 /// What a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +31,13 @@ pub enum Kind {
     /// `CERT:KEY[:NAME...]`.
     SniList,
     Switch,
-    /// A whole number from 1 on.
+    /// A whole number from 1 to 2147483647.
     Count,
-    /// A size of at least one byte.
+    /// A size of at least one byte and not beyond [`units::LARGEST`].
     Bytes,
-    /// A time that may be zero.
+    /// A time that may be zero, and is not beyond [`units::LONGEST`].
     Duration,
-    /// A time above zero.
+    /// The same, above zero.
     Period,
     Choice(&'static [&'static str]),
     /// What `tracing_subscriber::EnvFilter` reads.
@@ -76,10 +80,12 @@ impl Kind {
             Kind::HeaderList => "a list of HTTP header names; separated by commas in a variable or flag".to_owned(),
             Kind::SniList => "a list of CERT:KEY[:NAME...]; separated by commas in a variable or flag".to_owned(),
             Kind::Switch => "true or false".to_owned(),
-            Kind::Count => "a whole number from 1 on".to_owned(),
-            Kind::Bytes => "a size, such as 65536, 64KiB, 1MiB or 2GiB".to_owned(),
-            Kind::Duration => "a time, such as 0s, 10s, 5m, 24h or 90d".to_owned(),
-            Kind::Period => "a time above zero, such as 250ms, 10s, 5m, 24h or 90d".to_owned(),
+            Kind::Count => format!("a whole number from 1 to {MOST}"),
+            Kind::Bytes => format!("a size, such as 65536, 64KiB, 1MiB or 2GiB, at most {}", units::LARGEST),
+            Kind::Duration => format!("a time, such as 0s, 10s, 5m, 24h or 90d, at most {}", units::LONGEST),
+            Kind::Period => {
+                format!("a time above zero, such as 250ms, 10s, 5m, 24h or 90d, at most {}", units::LONGEST)
+            }
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::LogFilter => "a level, or a filter such as info,stateward=debug".to_owned(),
         }
@@ -171,17 +177,22 @@ impl Kind {
             },
             Kind::Count => match text.parse::<u64>() {
                 Ok(0) => Err("is zero".to_owned()),
-                Ok(number) => Ok(json!(number)),
-                Err(_) => Err(format!("'{text}' is not a whole number")),
+                Ok(number) if number <= MOST => Ok(json!(number)),
+                Err(error) if *error.kind() != IntErrorKind::PosOverflow => {
+                    Err(format!("'{text}' is not a whole number"))
+                }
+                _ => Err(format!("'{text}' is more than {MOST}")),
             },
             Kind::Bytes => match units::bytes(text) {
                 Some(0) => Err("is zero".to_owned()),
                 Some(size) => Ok(json!(size)),
+                None if units::is_size(text) => Err(format!("'{text}' is more than {}", units::LARGEST)),
                 None => Err(format!("'{text}' is not a size")),
             },
             Kind::Duration | Kind::Period => match units::duration(text) {
                 Some(time) if time.is_zero() && self == Kind::Period => Err("is zero".to_owned()),
                 Some(time) => Ok(json!(time)),
+                None if units::is_time(text) => Err(format!("'{text}' is more than {}", units::LONGEST)),
                 None => Err(format!("'{text}' is not a time with a unit")),
             },
             Kind::Choice(words) if words.contains(&text) => Ok(json!(text)),
@@ -223,12 +234,29 @@ mod tests {
         check(Kind::HeaderList, &["", "X-Remote-User,X-Other"], &["X Remote"]);
         check(Kind::SniList, &["", "c:k", "c:k:a:b,d:l"], &["c", "c:", ":k"]);
         check(Kind::Switch, &["true", "off", "1", "no"], &["", "TRUE", "maybe"]);
-        check(Kind::Count, &["1", "10000"], &["0", "-1", "1.5", "many", ""]);
-        check(Kind::Bytes, &["1", "64MiB"], &["0", "64MB", ""]);
-        check(Kind::Duration, &["0s", "10s"], &["10", "", "soon"]);
-        check(Kind::Period, &["1s"], &["0s", ""]);
+        let (over, beyond) = ("2147483648", "99999999999999999999");
+        check(Kind::Count, &["1", "10000", "2147483647"], &["0", "-1", "1.5", "many", "", over, beyond]);
+        check(Kind::Bytes, &["1", "64MiB", units::LARGEST], &["0", "64MB", "", "1048577GiB"]);
+        check(Kind::Duration, &["0s", "10s", units::LONGEST], &["10", "", "soon", "36501d"]);
+        check(Kind::Period, &["1s"], &["0s", "", "400000d"]);
         check(Kind::Choice(&["a", "b"]), &["a"], &["c", "", "A"]);
         check(Kind::LogFilter, &["info", "info,stateward=debug"], &["", "stateward=loud"]);
+    }
+
+    #[test]
+    fn a_value_out_of_bounds_is_told_the_bound() {
+        let table = [
+            (Kind::Count, "9999999999999999999", "2147483647"),
+            (Kind::Count, "99999999999999999999999", "2147483647"),
+            (Kind::Bytes, "1048577GiB", units::LARGEST),
+            (Kind::Duration, "400000d", units::LONGEST),
+            (Kind::Period, "400000d", units::LONGEST),
+        ];
+        for (kind, text, bound) in table {
+            let misfit = kind.read(&kind.split(text)).unwrap_err();
+            assert_eq!(misfit.fault, format!("'{text}' is more than {bound}"));
+            assert!(misfit.cure.contains(bound), "{misfit:?}");
+        }
     }
 
     #[test]

@@ -8,11 +8,13 @@
 //! Nothing here opens a socket, a database or a certificate, and nothing but [`Environment`] reads the environment.
 
 pub mod check;
+pub mod database;
 pub mod environment;
 pub mod explored;
 mod file;
 pub mod keys;
 pub mod kind;
+pub mod lists;
 pub mod named_keys;
 mod problem;
 pub mod profile;
@@ -27,6 +29,6 @@ pub mod units;
 
 pub use environment::Environment;
 pub use problem::{Invalid, Problem};
-pub use resolve::{DEFAULT_FILE, Entry, Given, resolve};
+pub use resolve::{DEFAULT_FILE, Entry, Given, resolve, resolve_to_serve};
 pub use secret::Secret;
 pub use settings::{S3, S3Identity, Settings};

@@ -122,6 +122,12 @@ fn vault(keys: &Keys) -> Vec<Problem> {
             "write an https:// address; plain http is for this machine only",
         ),
         (
+            keys.vault_namespace.as_ref().is_some_and(|name| http::HeaderValue::from_str(name).is_err()),
+            "keys.vault_namespace",
+            "has characters that no header can have",
+            "write it as a/b",
+        ),
+        (
             used && ways == 0,
             "keys.transit",
             "has no way to log in",

@@ -124,6 +124,14 @@ pub fn resolve(given: &Given, environment: &Environment) -> Resolution {
     Resolution { entries, problems, warnings, settings }
 }
 
+/// The same for a server that is to start here, or for whoever asks what it would do: what it lacks here counts too.
+pub fn resolve_to_serve(given: &Given, environment: &Environment) -> Resolution {
+    let mut resolution = resolve(given, environment);
+    let lacking = resolution.settings.as_ref().map(|settings| check::without_a_cluster(settings, environment));
+    resolution.problems.extend(lacking.unwrap_or_default());
+    resolution
+}
+
 type FileValues = BTreeMap<&'static str, (Option<Raw>, Source)>;
 
 fn read_file(given: &Given, environment: &Environment) -> (FileValues, Vec<Problem>) {

@@ -14,6 +14,7 @@ use super::Secret;
 pub struct Settings {
     pub listen: SocketAddr,
     pub data_dir: PathBuf,
+    /// Read by [`super::lists`], as are the routes of states, the grants and the addresses of storage backends.
     pub allowed_hosts: Vec<String>,
     pub metrics_listen: Option<SocketAddr>,
     pub shutdown_grace: Duration,
@@ -63,7 +64,7 @@ pub struct Tls {
 impl Tls {
     /// Whether the server speaks TLS at all.
     pub fn is_on(&self) -> bool {
-        self.cert_file.is_some() || self.self_signed || !self.sni.is_empty()
+        self.cert_file.is_some() || self.self_signed
     }
 }
 

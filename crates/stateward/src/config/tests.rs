@@ -225,6 +225,7 @@ fn variables_that_kubernetes_injects_are_passed_over_and_others_are_warned_about
         .variable("STATEWARD_SERVICE_PORT_HTTPS", "8642")
         .variable("STATEWARD_TLS_SERVICE_PORT", "8642")
         .variable("STATEWARD_TOKEN", "mine")
+        .variable("STATEWARD_CACHE", "/cache")
         .variable("STATEWARD_LISTN", "127.0.0.1:1");
     case.problems(&[]);
     let warnings: Vec<String> = case.resolve().warnings.iter().map(Problem::to_string).collect();
@@ -248,6 +249,43 @@ fn what_contradicts_itself_is_told() {
         ("listen: '[::1]:1'", &[]),
         ("metrics_listen: 0.0.0.0:1", &["'0.0.0.0:1' is not a loopback address"]),
         ("metrics_listen: 127.0.0.1:8642", &["metrics_listen: is the address of listen"]),
+        ("states: { compat_listen: '127.0.0.1:8642' }", &["states.compat_listen: is the address of listen"]),
+        (
+            "metrics_listen: 127.0.0.1:2\nstates: { compat_listen: '0.0.0.0:2' }\ntls: { self_signed: true }",
+            &["states.compat_listen: is the address of metrics_listen"],
+        ),
+        ("listen: 127.0.0.1:0\nmetrics_listen: 127.0.0.1:0\nstates: { compat_listen: '127.0.0.2:8642' }", &[]),
+        ("allowed_hosts: [a.example, '[::1]', 10.0.0.1]", &[]),
+        ("allowed_hosts: ['a:80', b, c.]", &["allowed_hosts: 'a:80' is no name", "allowed_hosts: 'c.' is no name"]),
+        ("tls: { sni: 'c:k' }", &["tls.sni: has no default certificate"]),
+        ("listen: 0.0.0.0:1\ntls: { sni: 'c:k' }", &["listen: is not a loopback", "tls.sni: has no default"]),
+        ("tls: { sni: 'c:k', self_signed: true }", &[]),
+        ("tls: { self_signed: true, self_signed_names: [ä] }", &["tls.self_signed_names: 'ä' cannot be"]),
+        ("access: { grants: ['user:jane=editor@team-*'] }", &[]),
+        (
+            "access: { grants: ['jane=editor@team-*', 'group:dev=king@*'] }",
+            &["access.grants: 'jane=editor@team-*' is not of the form", "access.grants: 'king' is not a role"],
+        ),
+        ("database: { url: 'sqlite://' }", &["database.url: names no file"]),
+        ("database: { url: 'postgres://u:canary@h:port/d' }", &["database.url: cannot be used: the URL is not valid"]),
+        ("database: { pool: 10001 }", &["database.pool: is more than 10000"]),
+        (
+            "database: { url: 'postgres://h/d?sslmode=disable', tls_ca_file: c }",
+            &["database.tls_ca_file: contradicts sslmode=disable"],
+        ),
+        ("states: { routes: ['a'] }", &["states.routes: 'a' is not NAMESPACE-PATTERN=STORE"]),
+        ("states: { routes: ['A=sqlite'] }", &["states.routes: 'A' is not a namespace pattern"]),
+        ("states: { routes: ['a=etcd'] }", &["states.routes: 'a=etcd' names a store that this server does not have"]),
+        ("states: { routes: ['a=postgres'] }", &["name one of sqlite, configmap, secret, kubernetes, s3"]),
+        ("states: { routes: ['a=postgres', b=secret] }\ndatabase: { url: 'postgres://h/d' }", &[]),
+        ("hub: { allowed_urls: ['*.svc:50051', 'unix:/run/a'] }", &[]),
+        ("hub: { allowed_urls: ['*.svc:50051', nowhere] }", &["hub.allowed_urls: 'nowhere' is not host:port"]),
+        ("s3: { bucket: b, identity: aws, prefix: 'a//b' }", &["s3.prefix: has an empty part"]),
+        ("s3: { bucket: b, identity: aws, endpoint: 'https://' }", &["s3.endpoint: is not the address"]),
+        (
+            "s3: { bucket: b, identity: aws, endpoint: 'h:9000', allow_http: true }",
+            &["s3.endpoint: is not the address"],
+        ),
         ("tls: { cert_file: c }", &["tls.cert_file: has no key"]),
         ("tls: { key_file: k }", &["tls.key_file: has no certificate"]),
         ("tls: { self_signed: true, cert_file: c, key_file: k }", &["tls.self_signed: contradicts"]),
@@ -345,6 +383,27 @@ fn what_contradicts_itself_is_told() {
     ];
     for (yaml, expected) in table {
         Case::new().file(yaml).problems(expected);
+    }
+}
+
+#[test]
+fn what_needs_a_cluster_is_refused_only_where_a_server_is_to_start_without_one() {
+    let yaml = "keys: { secrets: [a=ns/a] }\nstates: { compat_listen: '127.0.0.1:1', routes: ['*=secret'] }\n";
+    let to_serve = |rest: &str| {
+        let case = Case::new().file(&format!("{yaml}{rest}"));
+        case.problems(&[]);
+        let problems = resolve_to_serve(&case.given, &case.variables.iter().cloned().collect()).problems;
+        problems.into_iter().map(|problem| problem.to_string()).collect::<Vec<_>>()
+    };
+    for rest in ["", "cluster: { in_cluster: off }\n"] {
+        let problems = to_serve(rest);
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        for (problem, key) in problems.iter().zip(["keys.secrets", "states.compat_listen", "states.routes"]) {
+            assert!(problem.starts_with(&format!("{key}: needs a cluster")), "{problem}");
+        }
+    }
+    for rest in ["cluster: { in_cluster: on }\n", "cluster: { kubeconfig: /k }\n"] {
+        assert_eq!(to_serve(rest), Vec::<String>::new());
     }
 }
 

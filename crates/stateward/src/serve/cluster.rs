@@ -38,7 +38,7 @@ impl Cluster {
     ) -> Result<Cluster> {
         let config = match kubeconfig {
             Some(path) => of_kubeconfig(field, path, &KubeConfigOptions::default()).await?,
-            None if is_inside(environment) => kube::Config::incluster().context("failed to find the cluster")?,
+            None if environment.is_in_pod() => kube::Config::incluster().context("failed to find the cluster")?,
             None => bail!("{field} is not given, and there is no ServiceAccount at {SERVICE_ACCOUNT} in its place"),
         };
         Cluster::with(config, settings)
@@ -100,7 +100,7 @@ async fn configuration(settings: &Settings, environment: &Environment) -> Result
         let options = KubeConfigOptions { context: settings.cluster.context.clone(), ..Default::default() };
         return of_kubeconfig("cluster.kubeconfig", path, &options).await.map(Some);
     }
-    match (settings.cluster.in_cluster, is_inside(environment)) {
+    match (settings.cluster.in_cluster, environment.is_in_pod()) {
         (InCluster::On, false) => {
             bail!(
                 "cluster.in_cluster is on, but there is no ServiceAccount at {SERVICE_ACCOUNT}: set it to auto or off"
@@ -117,8 +117,4 @@ async fn of_kubeconfig(field: &str, path: &Path, options: &KubeConfigOptions) ->
     let failed = || format!("failed to read {field} {}", path.display());
     let kubeconfig = Kubeconfig::read_from(path).with_context(failed)?;
     kube::Config::from_custom_kubeconfig(kubeconfig, options).await.with_context(failed)
-}
-
-fn is_inside(environment: &Environment) -> bool {
-    environment.get("KUBERNETES_SERVICE_HOST").is_some() && Path::new(SERVICE_ACCOUNT).join("token").exists()
 }

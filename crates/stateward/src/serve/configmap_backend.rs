@@ -122,12 +122,13 @@ pub(crate) async fn run(backend: Backend, environment: &Environment) -> Result<(
         grace: settings.shutdown_grace,
     };
     say(&format!("States in ConfigMaps are at https://{}/", socket.local_addr()?));
-    serve(vec![Listener { socket, tls: Some(config), routes, limits }], watch::Sender::new(false)).await?;
+    let listener = Listener { socket, tls: Some(config), routes, limits };
+    let served = serve(vec![listener], watch::Sender::new(false)).await;
     tasks.shutdown().await;
     audit.close().await;
     db.close().await;
     tracing::info!("stopped");
-    Ok(())
+    served
 }
 
 async fn bind_ipv4(port: u16) -> Result<TcpListener> {

@@ -5,7 +5,9 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use crate::cli::failure::{Exit, Failure};
 
 /// A data directory that this process holds; released with the process, however it ends.
 #[derive(Debug)]
@@ -28,11 +30,8 @@ impl DataDir {
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 let _ = lock.read_to_string(&mut holder);
-                bail!(
-                    "the data directory {} is in use by process {}: stop it, or choose another with --data-dir",
-                    path.display(),
-                    holder.trim()
-                );
+                let message = format!("the data directory {} is in use by process {}", path.display(), holder.trim());
+                return Err(Failure::new(Exit::Conflict, message, "stop it, or choose another with --data-dir").into());
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("failed to lock {}", lock_file.display()));

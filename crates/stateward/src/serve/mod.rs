@@ -22,19 +22,21 @@ mod states;
 pub(crate) mod tls;
 
 use std::future::Future;
+use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use access::audit::{self, Audit};
 use access::http::Door;
 use access::{Authorizer, Gate, TokenAuthority, TokenStore, TokenText};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use db::Db;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::config::{Environment, Settings};
+use crate::cli::failure::{Exit, Failure};
+use crate::config::{Environment, Invalid, Settings, database, lists};
 use authorities::AuthoritySource;
 use cluster::Cluster;
 use data_dir::DataDir;
@@ -117,7 +119,8 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         idle_body_time: settings.limits.idle_body_time,
     };
     let loopback = address.ip().is_loopback();
-    let hosts = if loopback { Hosts::Only(settings.allowed_hosts.clone()) } else { Hosts::Any };
+    let allowed_hosts = lists::hosts(&settings)?;
+    let hosts = if loopback { Hosts::Only(allowed_hosts.clone()) } else { Hosts::Any };
     let limits = Limits {
         header_time: settings.limits.header_time,
         connections: settings.limits.connections,
@@ -141,7 +144,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         let compat = states::compatible(app.states.clone())?;
         let socket = bind(listen).await?;
         say(&format!("States in ConfigMaps are at {scheme}://{}/", socket.local_addr()?));
-        let hosts = if listen.ip().is_loopback() { Hosts::Only(settings.allowed_hosts.clone()) } else { Hosts::Any };
+        let hosts = if listen.ip().is_loopback() { Hosts::Only(allowed_hosts) } else { Hosts::Any };
         listeners.push(Listener { socket, tls: config, routes: routes::compatible(compat, around(hosts)), limits });
     }
 
@@ -155,7 +158,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         listeners.push(Listener { socket, tls: None, routes, limits });
     }
 
-    serve(listeners, stop).await?;
+    let served = serve(listeners, stop).await;
     tasks.shutdown().await;
     if let Some(explorer) = explorer {
         explorer.close().await;
@@ -163,23 +166,32 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     audit.close().await;
     db.close().await;
     tracing::info!("stopped");
-    Ok(())
+    served
 }
 
 async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<()> {
-    let running = listeners.into_iter().map(|listener| tokio::spawn(listener.run(stop.subscribe())));
-    let running = futures::future::join_all(running.collect::<Vec<_>>());
     let mut signals = stop_signal()?;
-    signals.await;
+    let mut running = tokio::task::JoinSet::new();
+    for listener in listeners {
+        running.spawn(listener.run(stop.subscribe()));
+    }
+    let served = tokio::select! {
+        () = signals => Ok(()),
+        // Nobody told it to: a process with nothing behind its address must not look as if it lived.
+        Some(ended) = running.join_next() => {
+            let fault = ended.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string());
+            Err(anyhow!("a listener ended before the server was told to stop: {fault}"))
+        }
+    };
     tracing::info!("stopping: letting requests end");
     stop.send_replace(true);
     // A second signal is a person who does not want to wait.
     signals = stop_signal()?;
     tokio::select! {
-        _ = running => {}
+        () = async { while running.join_next().await.is_some() {} } => {}
         () = signals => tracing::warn!("stopping at once"),
     }
-    Ok(())
+    served
 }
 
 /// Ends with SIGTERM or SIGINT.
@@ -195,31 +207,18 @@ pub(crate) fn stop_signal() -> Result<std::pin::Pin<Box<dyn Future<Output = ()> 
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
-    let bound = TcpListener::bind(address).await;
-    bound.with_context(|| {
-        format!("failed to listen on {address}: is another server there? choose another with --listen")
+    TcpListener::bind(address).await.map_err(|error| {
+        let (exit, hint) = match error.kind() {
+            ErrorKind::AddrInUse => (Exit::Conflict, "another server is there: stop it, or choose another address"),
+            _ => (Exit::Failed, "choose an address that this machine has, and a port that this user may take"),
+        };
+        Failure::new(exit, format!("failed to listen on {address}: {error}"), hint).into()
     })
 }
 
 /// The database that the settings name: SQLite in the data directory unless they say otherwise.
 pub(crate) fn database_config(settings: &Settings) -> Result<db::Config> {
-    let Some(url) = &settings.database.url else {
-        return Ok(db::Config::sqlite(settings.data_dir.join("stateward.db")));
-    };
-    let url = url.expose();
-    if let Some(path) = url.strip_prefix("sqlite:") {
-        return Ok(db::Config::sqlite(path.trim_start_matches("//")));
-    }
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let db::Config::Postgres(mut config) = db::Config::postgres(url) else {
-            bail!("database.url is not understood");
-        };
-        config.tls_ca_file.clone_from(&settings.database.tls_ca_file);
-        config.pool = settings.database.pool;
-        config.deadline = settings.database.deadline;
-        return Ok(db::Config::Postgres(config));
-    }
-    bail!("database.url is neither sqlite:PATH nor postgres://...: leave it out for SQLite in the data directory")
+    Ok(database::read(settings).map_err(|problem| Invalid(vec![problem]))?)
 }
 
 async fn open_database(settings: &Settings) -> Result<Db> {
@@ -287,9 +286,8 @@ async fn build_gate(
         let tokens = TokenAuthority::Review { client: cluster.client(), audiences };
         (tokens, Authorizer::Review { client: cluster.client() })
     } else {
-        let bindings = access.grants.iter().map(|text| text.parse()).collect::<Result<_, _>>();
         let tokens = TokenAuthority::Static(TokenStore::new(db.clone()));
-        (tokens, Authorizer::Roles(bindings.context("access.grants has an entry that is not understood")?))
+        (tokens, Authorizer::Roles(lists::bindings(settings)?))
     };
     let counters = metrics.register(access::metrics::Metrics::register);
     Ok(Gate::new(tokens, authorizer, source.load().await?, gate_settings(settings), counters)?)
@@ -309,8 +307,31 @@ fn gate_settings(settings: &Settings) -> access::Settings {
     }
 }
 
-/// What people are told goes to stdout: it is the answer of `serve`, while logs go to stderr.
-#[expect(clippy::print_stdout, reason = "the answer of the command")]
+/// What people are told goes to stdout: it is the answer of `serve`, while logs go to stderr. A reader that went away is
+/// no reason to end.
 pub(crate) fn say(text: &str) {
-    println!("{text}");
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_listener_that_ends_by_itself_ends_the_server_with_an_error() {
+        let socket = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        // More than a semaphore can count: the task of the listener panics.
+        let limits = Limits {
+            header_time: Duration::from_secs(1),
+            connections: usize::MAX,
+            streams: 1,
+            grace: Duration::from_secs(1),
+        };
+        let listener = Listener { socket, tls: None, routes: axum::Router::new(), limits };
+        let served = tokio::time::timeout(Duration::from_mins(1), serve(vec![listener], watch::Sender::new(false)));
+        let error = served.await.expect("it ends").unwrap_err().to_string();
+        assert!(error.contains("a listener ended before"), "{error}");
+    }
 }

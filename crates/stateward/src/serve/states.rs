@@ -15,6 +15,7 @@ use states::{ForcedUnlock, Sealing, States, StoredBytes, Stores, Times, codec};
 
 use super::cluster::Cluster;
 use crate::config::Settings;
+use crate::config::lists::{self, Route};
 
 const MEMORY: usize = 4 << 20;
 const SEGMENT: std::ops::Range<usize> = (1 << 20)..(4 << 20);
@@ -34,7 +35,7 @@ pub(crate) fn open(
     let metered = |store| Arc::new(Metered::new(store, metrics.clone())) as Arc<dyn Store>;
     let stores: Vec<Arc<dyn Store>> = stores.into_iter().map(metered).collect();
     let Some(default) = stores.first().cloned() else { bail!("this server has no store for states") };
-    let routes = settings.states.routes.iter().map(|text| route(text, &stores)).collect::<Result<Vec<_>>>()?;
+    let routes = lists::routes(settings)?.into_iter().map(|route| to_store(route, &stores)).collect::<Result<_>>()?;
     // What no route names is reached by the compatibility listener, or by whoever moves a state from store to store.
     Ok(States::measured(Stores { routes, default, others: stores }, engine, metrics))
 }
@@ -103,16 +104,10 @@ fn stores(db: &Db, cluster: Option<&Cluster>, reader: &Reader) -> Vec<Arc<dyn St
     stores
 }
 
-fn route(text: &str, stores: &[Arc<dyn Store>]) -> Result<(Pattern, Arc<dyn Store>)> {
-    let (pattern, name) =
-        text.split_once('=').with_context(|| format!("states.routes: '{text}' is not PATTERN=STORE"))?;
-    let pattern = pattern.trim().parse().with_context(|| format!("states.routes: '{text}'"))?;
-    let name = name.trim();
-    let Some(store) = stores.iter().find(|store| store.name() == name) else {
-        let known: Vec<&str> = stores.iter().map(|store| store.name()).collect();
-        bail!("states.routes: this server has no store '{name}'; it has {}", known.join(", "));
-    };
-    Ok((pattern, store.clone()))
+fn to_store(Route { namespaces, store: name }: Route, stores: &[Arc<dyn Store>]) -> Result<(Pattern, Arc<dyn Store>)> {
+    let store = stores.iter().find(|store| store.name() == name);
+    let store = store.with_context(|| format!("states.routes: this server has no store '{name}'"))?;
+    Ok((namespaces, store.clone()))
 }
 
 /// Looks after old versions whenever there are new ones.

@@ -66,6 +66,37 @@ fn check_lists_every_problem_and_ends_with_2() {
 }
 
 #[test]
+fn what_check_refuses_serve_refuses_with_the_same_words() {
+    let table: &[&[&str]] = &[
+        &["--listen=0.0.0.0:1", "--tls-sni=c:k"],
+        &["--access-grants=jane=editor@*"],
+        &["--states-routes=a"],
+        &["--states-routes=a=etcd"],
+        &["--states-routes=a=configmap"],
+        &["--hub-allowed-urls=nowhere"],
+        &["--keys-secrets=main=team-a/key"],
+        &["--states-compat-listen=127.0.0.1:0"],
+        &["--allowed-hosts=a.example:443"],
+        &["--limits-connections=9999999999999999999"],
+        &["--access-authentication-ttl=400000d"],
+        &["--database-url=postgres://h/d?sslmode=disable", "--database-tls-ca-file=c"],
+    ];
+    for flags in table {
+        let refused = |command: &[&str]| {
+            let run = Run::of(&mut stateward(&[command, &["--data-dir=/nowhere/data"][..], *flags].concat()));
+            assert_eq!(run.code, Some(2), "{flags:?} {run:#?}");
+            run.err
+        };
+        let (checked, served) = (refused(&["config", "check"]), refused(&["serve"]));
+        let problems: Vec<&str> = checked.lines().filter_map(|line| line.strip_prefix("problem: ")).collect();
+        assert!(!problems.is_empty(), "{checked}");
+        for problem in problems {
+            assert!(served.contains(problem), "'{problem}' is not in {served}");
+        }
+    }
+}
+
+#[test]
 fn serve_refuses_a_bad_configuration_with_all_its_faults() {
     let run = Run::of(stateward(&["serve", "--listen=here"]).env("STATEWARD_DATABASE_POOL", "0"));
     run.fails(2, "listen (flag --listen): 'here' is not an IP address");

@@ -76,6 +76,11 @@ impl S3Store {
         Ok(store)
     }
 
+    /// Whether the names of all objects can begin so.
+    pub fn takes_prefix(prefix: &str) -> bool {
+        Layout::new(prefix).is_some()
+    }
+
     /// A bucket that was tried before.
     pub fn connect(settings: &S3Settings) -> Result<S3Store, Unfit> {
         let layout = Layout::new(&settings.prefix)

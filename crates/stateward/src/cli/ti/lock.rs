@@ -69,6 +69,6 @@ pub fn show(format: Format, header: &str, ids: Document) -> anyhow::Result<()> {
 fn lease(text: &str) -> Result<Duration, String> {
     match units::duration(text) {
         Some(time) if !time.is_zero() => Ok(time),
-        _ => Err("a time has a unit and is above zero, such as 30s or 5m".to_owned()),
+        _ => Err(format!("a time has a unit and is above zero, such as 30s or 5m, at most {}", units::LONGEST)),
     }
 }

@@ -12,10 +12,11 @@ use hub::graphql::QueryLimits;
 use hub::guard::Limits;
 use hub::http::Http;
 use hub::types::Type;
-use hub::{AllowedUrls, Connect, Encoding, Endpoint, Hub};
+use hub::{Connect, Encoding, Endpoint, Hub};
 use keys::{Key, Keyring, Sharing, key_file};
 use tokio::sync::watch;
 
+use crate::config::lists;
 use crate::config::settings::{self, Settings};
 
 /// The name of the key that is made here, where none is given.
@@ -39,8 +40,7 @@ pub(crate) async fn open(settings: &Settings, db: &Db, keyring: Keyring) -> Resu
     };
     let mut behaviour = hub::Settings::new(&set.namespace, encryption_key);
     behaviour.require_types = set.require_types;
-    behaviour.allowed_urls = AllowedUrls::parse(set.allowed_urls.iter().map(String::as_str))
-        .context("hub.allowed_urls has an entry that is not understood")?;
+    behaviour.allowed_urls = lists::allowed_urls(settings)?;
     behaviour.policy = set.policy_file.as_deref().map_or(Ok(Vec::new()), policy::read)?;
     behaviour.times.call = set.call_time;
     behaviour.times.read = set.read_time;
