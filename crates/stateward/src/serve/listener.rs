@@ -2,6 +2,7 @@
 //! graceful stop.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +69,9 @@ impl Listener {
             };
             let Some((stream, address, place)) = accepted else { continue };
             let (routes, tls, limits, watcher) = (self.routes.clone(), tls.clone(), self.limits, graceful.watcher());
+            let stop = stop.clone();
             tokio::spawn(async move {
-                let served = connection(stream, address, tls, routes, limits, watcher).await;
+                let served = connection(stream, address, tls, routes, limits, watcher, stop).await;
                 if let Err(error) = served {
                     tracing::debug!(%address, %error, "a connection ended early");
                 }
@@ -108,23 +110,38 @@ async fn connection(
     routes: Router,
     limits: Limits,
     watcher: Watcher,
+    mut stop: watch::Receiver<bool>,
 ) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
     match tls {
         None => {
-            let h2 = timeout(limits.header_time, begins_as_h2(&stream)).await??;
+            let greeting = timeout(limits.header_time, begins_as_h2(&stream));
+            let Some(greeted) = unless_stopped(&mut stop, greeting).await else { return Ok(()) };
+            let h2 = greeted??;
             let peer = Peer { address, certificates: Certificates::default() };
             speak(stream, h2, peer, routes, limits, watcher).await
         }
         Some(acceptor) => {
             let stream = BufReader::with_capacity(TLS_READ, stream);
-            let stream = timeout(limits.header_time, acceptor.accept(stream)).await??;
+            let greeting = timeout(limits.header_time, acceptor.accept(stream));
+            let Some(greeted) = unless_stopped(&mut stop, greeting).await else { return Ok(()) };
+            let stream = greeted??;
             let session = stream.get_ref().1;
             let certificates: Vec<_> = session.peer_certificates().unwrap_or_default().to_vec();
             let h2 = session.alpn_protocol() == Some(b"h2");
             let peer = Peer { address, certificates: certificates.into() };
             speak(stream, h2, peer, routes, limits, watcher).await
         }
+    }
+}
+
+/// What comes before the first request, unless the server stops meanwhile: of a peer that has asked for nothing yet,
+/// nothing is under way that a stop could wait for.
+async fn unless_stopped<T>(stop: &mut watch::Receiver<bool>, greeting: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        greeted = greeting => Some(greeted),
+        _ = stop.wait_for(|stop| *stop) => None,
     }
 }
 

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::run::{Run, stateward};
 use crate::server::{PATIENCE, Start, answer, status};
 
 #[tokio::test]
 async fn a_second_process_on_the_data_directory_is_refused_until_the_first_has_ended() {
     let mut first = Start::new().serve();
     let mut second = Start::on(first.data.clone()).spawn();
-    assert!(!second.wait(PATIENCE).unwrap().success());
+    assert_eq!(second.wait(PATIENCE).unwrap().code(), Some(5), "a conflict");
     let log = second.log();
     assert!(log.contains("is in use by process") && log.contains(&first.process.pid().to_string()), "{log}");
     // Also after a kill that could clean nothing up.
@@ -57,21 +58,93 @@ async fn requests_under_way_end_well_before_a_stop() {
         let mut request = TcpStream::connect(server.address()).unwrap();
         request.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
-            "POST /probe/a/b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 10\r\n\r\n"
+            "POST /probe/a/b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 10\r\n\
+             Expect: 100-continue\r\n\r\n"
         );
         request.write_all(head.as_bytes()).unwrap();
-        request.write_all(b"12345").unwrap();
-        // The server has the head when it has asked for the token's row; a later request shows that it is past that.
-        assert_eq!(status(server.request("GET", "/healthz")).await, 200);
-        server.process.signal(signal);
-        testbed::eventually(PATIENCE, || async { TcpStream::connect(server.address()).is_err() }).await;
-        request.write_all(b"67890").unwrap();
+        // The word to go on comes when the handler wants the body: the request is under way.
         let mut text = String::new();
+        while !text.ends_with("\r\n\r\n") {
+            let mut byte = [0];
+            request.read_exact(&mut byte).unwrap();
+            text.push(char::from(byte[0]));
+        }
+        assert!(text.starts_with("HTTP/1.1 100"), "{text}");
+        request.write_all(b"12345").unwrap();
+        server.process.signal(signal);
+        testbed::eventually(PATIENCE, || async { server.process.log().contains("stopping: letting requests end") })
+            .await;
+        request.write_all(b"67890").unwrap();
+        text.clear();
         request.read_to_string(&mut text).unwrap();
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");
         assert!(server.process.wait(PATIENCE).unwrap().success(), "{}", server.process.log());
         assert!(server.process.log().contains("stopped"), "{}", server.process.log());
     }
+}
+
+#[tokio::test]
+async fn a_peer_that_has_asked_for_nothing_does_not_hold_up_a_stop() {
+    for tls in [false, true] {
+        let start = Start::new().flag("--limits-header-time", "300s").flag("--shutdown-grace", "300s");
+        let mut server = if tls { start.tls() } else { start }.serve();
+        let beginnings: [&[u8]; 3] = if tls { [b"", b"\x16", b"\x16\x03\x01\x02"] } else { [b"", b"P", b"PRI * HT"] };
+        let peers = beginnings.map(|beginning| {
+            let mut peer = TcpStream::connect(server.address()).unwrap();
+            peer.write_all(beginning).unwrap();
+            peer
+        });
+        // Connections are accepted in their order: the silent ones are there when a later one is answered.
+        assert_eq!(status(server.request("GET", "/healthz")).await, 200);
+        server.process.signal(Signal::TERM);
+        assert!(server.process.wait(PATIENCE).unwrap().success(), "{}", server.process.log());
+        drop(peers);
+    }
+}
+
+#[tokio::test]
+async fn a_server_whose_output_nobody_reads_serves_all_the_same() {
+    let port = testbed::process::free_port().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let data = testbed::process::scratch("serve").unwrap().join("data");
+    let mut command = stateward(&["serve", "--log-level=error", &format!("--listen=127.0.0.1:{port}"), "--data-dir"]);
+    let mut child = command.arg(&data).stdout(writer).spawn().unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://127.0.0.1:{port}/healthz");
+    testbed::eventually(PATIENCE, || async {
+        client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success())
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn an_address_that_is_taken_is_a_conflict() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut refused = Start::new().listen(&address).spawn();
+    assert_eq!(refused.wait(PATIENCE).unwrap().code(), Some(5), "{}", refused.log());
+    assert!(refused.log().contains(&format!("failed to listen on {address}")), "{}", refused.log());
+}
+
+#[test]
+fn a_database_out_of_reach_is_told_by_the_exit_code() {
+    let port = testbed::process::free_port().unwrap();
+    let url = format!("postgres://nobody@127.0.0.1:{port}/none");
+    let mut server = Start::new().variable("STATEWARD_DATABASE_URL", &url).flag("--database-deadline", "1s").spawn();
+    assert_eq!(server.wait(PATIENCE).unwrap().code(), Some(6), "{}", server.log());
+    let mut backup = stateward(&["db", "backup", "/nowhere/copy", "--database-deadline=1s"]);
+    Run::of(backup.env("STATEWARD_DATABASE_URL", &url)).fails(6, "failed to open the database");
+}
+
+#[test]
+fn what_is_odd_in_the_configuration_is_in_the_log() {
+    let server = Start::new().variable("STATEWARD_TLS_CLIENT_CA", "/ca.crt").serve();
+    let log = server.process.log();
+    assert!(log.contains("STATEWARD_TLS_CLIENT_CA: is not a known variable"), "{log}");
+    assert!(log.contains("did you mean STATEWARD_TLS_CLIENT_CA_FILE?"), "{log}");
 }
 
 #[tokio::test]
