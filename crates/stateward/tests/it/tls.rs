@@ -131,6 +131,21 @@ async fn a_certificate_replaced_under_load_fails_no_request() {
     }
 }
 
+#[tokio::test]
+async fn a_certificate_that_cannot_be_used_is_warned_about() {
+    let authority = Authority::new("tls");
+    let files = Files::new(&authority.server(&["localhost"]));
+    let server = serve(&files).serve();
+    fs::write(files.cert(), "rubbish").unwrap();
+    let warned = || async {
+        let log = server.process.log();
+        log.lines().any(|line| line.contains("WARN") && line.contains("holds no PEM certificate"))
+    };
+    testbed::eventually(PATIENCE, warned).await;
+    files.replace(&authority.server(&["localhost"]));
+    testbed::eventually(PATIENCE, || async { server.process.log().contains("took a new certificate") }).await;
+}
+
 #[test]
 fn old_protocol_versions_are_refused() {
     let authority = Authority::new("tls");

@@ -1,9 +1,11 @@
 //! Certificates that follow their files. The files are read again every second, because that sees every way to
 //! replace them (rename, symbolic links of a mounted Secret, write in place) and costs nothing at this size. A pair
-//! that cannot be used, or whose halves do not fit because only one has been written yet, leaves the last good one.
+//! that cannot be used, or whose halves do not fit because only one has been written yet, leaves the last good one; one
+//! that stays so is warned about.
 
 use std::fs;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -32,6 +34,44 @@ struct Inner {
 struct Followed {
     pair: Pair,
     current: ArcSwap<Loaded>,
+    refused: Mutex<Refused>,
+}
+
+/// What was on disk when it could last not be used. Once may be a pair of which one half is written already; the same
+/// twice in a row is what somebody should know, once.
+#[derive(Debug, Default)]
+struct Refused {
+    seen: Option<u64>,
+    told: bool,
+}
+
+/// Files that cannot be used, and whether that is worth a warning.
+struct Unusable {
+    error: anyhow::Error,
+    tell: Tell,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tell {
+    Operator,
+    Nobody,
+}
+
+impl Refused {
+    fn again(&mut self, seen: u64) -> Tell {
+        if self.seen != Some(seen) {
+            *self = Refused { seen: Some(seen), told: false };
+            return Tell::Nobody;
+        }
+        if std::mem::replace(&mut self.told, true) { Tell::Nobody } else { Tell::Operator }
+    }
+}
+
+/// Tells contents apart without keeping a second copy of a key.
+fn digest(contents: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    contents.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[derive(Debug)]
@@ -81,9 +121,12 @@ impl Certificates {
             match followed.reload() {
                 Ok(false) => {}
                 Ok(true) => tracing::info!(file = %followed.pair.cert_file.display(), "took a new certificate"),
-                Err(error) => {
-                    let file = followed.pair.cert_file.display();
-                    tracing::debug!(%file, error = format!("{error:#}"), "kept the last certificate");
+                Err(Unusable { error, tell }) => {
+                    let (file, error) = (followed.pair.cert_file.display(), format!("{error:#}"));
+                    match tell {
+                        Tell::Operator => tracing::warn!(%file, error, "kept the last certificate"),
+                        Tell::Nobody => tracing::debug!(%file, error, "kept the last certificate"),
+                    }
                 }
             }
         }
@@ -93,17 +136,26 @@ impl Certificates {
 impl Followed {
     fn load(pair: Pair) -> Result<Followed> {
         let loaded = Loaded::read(&pair, read(&pair)?)?;
-        Ok(Followed { pair, current: ArcSwap::from_pointee(loaded) })
+        Ok(Followed { pair, current: ArcSwap::from_pointee(loaded), refused: Mutex::default() })
     }
 
     /// Whether the files had something new.
-    fn reload(&self) -> Result<bool> {
-        let files = read(&self.pair)?;
-        if self.current.load().files == files {
-            return Ok(false);
+    fn reload(&self) -> Result<bool, Unusable> {
+        let files = read(&self.pair);
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = match &files {
+            Ok(files) => digest(files),
+            Err(error) => digest(&format!("{error:#}")),
+        };
+        let unusable = |refused: &mut Refused, error| Unusable { error, tell: refused.again(seen) };
+        let files = files.map_err(|error| unusable(&mut refused, error))?;
+        let is_new = self.current.load().files != files;
+        if is_new {
+            let loaded = Loaded::read(&self.pair, files).map_err(|error| unusable(&mut refused, error))?;
+            self.current.store(Arc::new(loaded));
         }
-        self.current.store(Arc::new(Loaded::read(&self.pair, files)?));
-        Ok(true)
+        *refused = Refused::default();
+        Ok(is_new)
     }
 }
 
@@ -179,7 +231,14 @@ impl ResolvesServerCert for Resolver {
 
 #[cfg(test)]
 mod tests {
-    use super::wildcards;
+    use super::{Refused, Tell, wildcards};
+
+    #[test]
+    fn what_cannot_be_used_is_told_once_when_it_is_seen_again() {
+        let mut refused = Refused::default();
+        let seen = [1, 2, 2, 2, 3, 2, 2].map(|seen| refused.again(seen) == Tell::Operator);
+        assert_eq!(seen, [false, false, true, false, false, false, true]);
+    }
 
     #[test]
     fn wildcards_stand_for_one_label_each_and_only_at_the_front() {
