@@ -42,6 +42,18 @@ async fn credentials(path: &Path, user: &AuthInfo, deadline: std::time::Duration
     if user.auth_provider.is_some() {
         return Err(refuse(path, "the user has an auth-provider, which Kubernetes removed in 1.26"));
     }
+    // Another server cannot be told to take us for somebody else, and going on as ourselves would be somebody else too.
+    let named = |name: &Option<String>| name.as_ref().is_some_and(|name| !name.is_empty());
+    let impersonation = [
+        ("as", named(&user.impersonate)),
+        ("as-uid", named(&user.impersonate_uid)),
+        ("as-groups", user.impersonate_groups.is_some()),
+        ("as-user-extra", user.impersonate_user_extra.is_some()),
+    ];
+    if let Some((field, _)) = impersonation.into_iter().find(|(_, is_there)| *is_there) {
+        let fault = format!("the user has the field '{field}', but nobody can be impersonated here");
+        return Err(refuse(path, &fault));
+    }
     // Serialising is how kube gives the secret fields without its own secret type.
     let fields = serde_json::to_value(user).map_err(|_| refuse(path, "the user cannot be read"))?;
     let field = |name: &str| fields.get(name).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty());

@@ -283,6 +283,25 @@ fn a_kubeconfig_gives_the_identity_of_its_context() {
 }
 
 #[test]
+fn a_kubeconfig_that_would_be_somebody_else_is_refused() {
+    let server = Server::answering(200, json!({ "tokens": [] }));
+    let directory = tempfile::tempdir().unwrap();
+    let fields = [
+        ("as", json!("jane")),
+        ("as-uid", json!("1")),
+        ("as-groups", json!(["dev"])),
+        ("as-user-extra", json!({ "a": ["b"] })),
+    ];
+    for (field, value) in fields {
+        let mut user = json!({ "token": "canary" });
+        user[field] = value;
+        let path = kubeconfig(directory.path(), &user);
+        let refused = server.run(&["token", "list", "--kubeconfig", &path], &[]);
+        refused.fails(2, &format!("the user has the field '{field}'"));
+    }
+}
+
+#[test]
 fn a_kubeconfig_that_fails_does_not_tell_its_secrets() {
     let directory = tempfile::tempdir().unwrap();
     let plugin = |text: &str| {
