@@ -24,7 +24,7 @@ soak: setup peers ## The same tests at the full counts of the acceptance lines
 bench: setup peers ## Speed, as ratios in one run
 	$(cargo) run --release --package bench
 
-lint: setup ## Format, clippy, directions, sizes, generated files, licences
+lint: setup ## Format, clippy, directions and banned crates, sizes, generated files
 	$(cargo) fmt --all --check
 	$(cargo) clippy --workspace --all-features --all-targets -- -D warnings
 	$(cargo) clippy --package stateward -- -D warnings

@@ -1,6 +1,7 @@
 //! Which crate may use which. The rules are the table [`LAYERS`] and [`may_use`]; a new crate is a word in the table.
 //!
-//! Foundations carry capabilities, capabilities carry the binary, and nothing points the other way.
+//! Foundations carry capabilities, capabilities carry the binary, and nothing points the other way. What `deny.toml` bans is
+//! in no build.
 
 use std::path::Path;
 use std::process::Command;
@@ -51,12 +52,33 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let metadata: Metadata = serde_json::from_slice(&cargo(root, &["metadata", "--no-deps", "--format-version=1"])?)?;
     let mut faults = faults(&metadata);
     let tree = cargo(root, &["tree", "--workspace", "--all-features", "--edges=normal,build", "--prefix=none"])?;
-    if String::from_utf8_lossy(&tree).lines().any(|line| line.starts_with("ring v")) {
-        let way = "`cargo tree --workspace --all-features --edges=normal,build --invert ring` shows the way";
-        faults.push(format!("ring is in the built tree, beside aws-lc-rs; {way}"));
-    }
+    faults.extend(banned(&String::from_utf8_lossy(&tree)));
     ensure!(faults.is_empty(), "the directions between crates are broken:\n  {}", faults.join("\n  "));
     Ok(())
+}
+
+/// The rules of cargo-deny, which not every machine has: the crates that it bans are looked for here too.
+const RULES: &str = include_str!("../../deny.toml");
+
+/// The banned crates that a tree of `cargo tree --prefix=none` has.
+fn banned(tree: &str) -> Vec<String> {
+    let found = bans(RULES).filter(|(name, _)| {
+        tree.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(" v")))
+    });
+    let fault = |(name, reason)| {
+        let way = format!("`cargo tree --workspace --all-features --edges=normal,build --invert {name}` shows the way");
+        format!("{name} is in the built tree, but deny.toml bans it ({reason}); {way}")
+    };
+    found.map(fault).collect()
+}
+
+/// Name and reason of each line `{ crate = "...", reason = "..." }`.
+fn bans(rules: &str) -> impl Iterator<Item = (&str, &str)> {
+    rules.lines().filter_map(|line| {
+        let (name, rest) = line.trim().strip_prefix("{ crate = \"")?.split_once('"')?;
+        let (_, rest) = rest.split_once("reason = \"")?;
+        Some((name, rest.split_once('"')?.0))
+    })
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
@@ -227,6 +249,18 @@ mod tests {
             assert_eq!(faults.len(), 1, "{edge:?}: {faults:?}");
             assert!(faults[0].starts_with(&format!("{} -> {}", edge.0, edge.1)), "{faults:?}");
         }
+    }
+
+    #[test]
+    fn every_crate_that_the_rules_ban_is_found_and_no_other() {
+        let names: Vec<&str> = bans(RULES).map(|(name, _)| name).collect();
+        let in_text = RULES.lines().filter(|line| line.contains("crate = ")).count();
+        assert!(names.contains(&"ring") && names.contains(&"openssl-sys"), "{names:?}");
+        assert_eq!(names.len(), in_text, "a ban in another form than `{{ crate = \"...\", reason = \"...\" }}`");
+        let tree = "stateward v0.1.0 (/a)\nring v0.17.14\nring-like v1.0.0\nnative-tls v0.2.0 (*)\n";
+        let faults = banned(tree);
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(faults[0].starts_with("ring is") && faults[1].starts_with("native-tls is"), "{faults:?}");
     }
 
     #[test]
