@@ -6,6 +6,8 @@
 
 use std::process::ExitCode;
 
+use access::audit::LeaseError;
+
 use crate::config::Invalid;
 
 /// The exit codes, as `--help` and the reference page show them.
@@ -91,6 +93,12 @@ fn verdict(error: &anyhow::Error) -> (Exit, &str) {
         if cause.is::<Invalid>() {
             return (Exit::Usage, "`stateward config check` shows every value and where it came from");
         }
+        if let Some(db::Error::Unavailable { .. }) = cause.downcast_ref() {
+            return (Exit::Unavailable, "check that the database of the setting database.url runs, then try again");
+        }
+        if let Some(LeaseError::Deadline | LeaseError::Kubernetes(_)) = cause.downcast_ref() {
+            return (Exit::Unavailable, "check that the API server answers and lets you get Leases, then try again");
+        }
     }
     (Exit::Failed, "`stateward help` lists the commands; STATEWARD_LOG_LEVEL=debug makes `serve` say more")
 }
@@ -106,6 +114,9 @@ mod tests {
         let failure = Err::<(), _>(Failure::new(Exit::Conflict, "locked", "wait")).context("failed to write");
         assert_eq!(verdict(&failure.unwrap_err()), (Exit::Conflict, "wait"));
         assert_eq!(verdict(&Invalid(Vec::new()).into()).0, Exit::Usage);
+        let away = db::Error::Unavailable { reason: "connection refused".to_owned() };
+        let away = Err::<(), _>(away).context("failed to open the database").unwrap_err();
+        assert_eq!(verdict(&away).0, Exit::Unavailable);
         let (exit, hint) = (Exit::Failed, "lists the commands");
         let plain = anyhow::anyhow!("plain");
         assert!(verdict(&plain).0 == exit && verdict(&plain).1.contains(hint));
