@@ -10,6 +10,7 @@ use http::HeaderMap;
 
 use crate::action::Action;
 use crate::authenticate::certificate::{Authorities, AuthorityError, Certificates};
+use crate::authenticate::front_proxy::Said;
 use crate::authenticate::newcomers::Newcomers;
 use crate::authenticate::token;
 use crate::authenticate::token_review::{self, TokenReviewer};
@@ -79,7 +80,7 @@ pub struct Settings {
     pub review_deadline: Duration,
     /// How many TokenReviews may be open at once.
     pub reviews: usize,
-    /// How many tokens per second one address may present that are new here or refused.
+    /// How many tokens per second one address may present that are refused, or not known to be good yet.
     pub new_tokens: u32,
     /// The longest token that is looked at.
     pub token_bytes: usize,
@@ -163,8 +164,13 @@ impl Gate {
 
     async fn identify(&self, presented: Presented<'_>) -> Result<Arc<Identity>, Refusal> {
         let authorities = self.0.authorities.load();
-        if let Some(identity) = authorities.identify(presented.headers, presented.certificates) {
-            return Ok(Arc::new(identity));
+        match authorities.identify(presented.headers, presented.certificates) {
+            Said::Somebody(identity) => return Ok(Arc::new(identity)),
+            Said::Nobody => {
+                let reason = "the front proxy passes on a user whom it may not name, or whose name cannot be read";
+                return Err(Refusal::Unauthenticated { reason });
+            }
+            Said::Nothing => {}
         }
         let Some(token) = token(presented.headers, self.0.token_bytes)? else {
             let reason = if presented.certificates.is_empty() {
@@ -176,18 +182,27 @@ impl Gate {
         };
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
-        self.0.newcomers.admit(presented.address, &hash).await?;
+        let (newcomers, address) = (&self.0.newcomers, presented.address);
         let identity = match &self.0.tokens {
-            Tokens::Review(reviewer) => reviewer.identify(&token, hash).await?,
-            Tokens::Static(store) => store.find(&token).await.map(|found| found.map(Arc::new)).map_err(|error| {
-                tracing::warn!(%error, "failed to look a token up");
-                Refusal::Unavailable { what: "authentication" }
-            })?,
+            Tokens::Review(reviewer) => {
+                newcomers.admit(address, &hash).await?;
+                reviewer.identify(&token, hash).await?
+            }
+            Tokens::Static(store) => {
+                let found = newcomers.look(address, &hash, store.find(&token)).await?.map_err(|error| {
+                    tracing::warn!(%error, "failed to look a token up");
+                    Refusal::Unavailable { what: "authentication" }
+                })?;
+                if found.is_none() {
+                    newcomers.refused(address, &hash).await?;
+                }
+                found.map(Arc::new)
+            }
         };
         let identity = identity.ok_or(Refusal::Unauthenticated {
             reason: "the token is unknown, expired, revoked or for another audience",
         })?;
-        self.0.newcomers.vouch(hash).await;
+        newcomers.vouch(address, hash).await;
         Ok(identity)
     }
 

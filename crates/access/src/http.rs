@@ -14,8 +14,9 @@ mod problem;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::audit::Audit;
+use crate::audit::{self, Audit, Entry, Outcome, What, Who};
 use crate::authenticate::Certificates;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
@@ -38,14 +39,38 @@ pub struct Peer {
 pub struct Door {
     gate: Gate,
     audit: Audit,
-    /// Anybody can fail to authenticate: only so many lines per second are spent on it, or strangers could fill the
-    /// disk. Metrics count them all.
-    strangers: Arc<Limiter>,
+    strangers: Arc<Strangers>,
+}
+
+/// Anybody can fail to authenticate: only so many lines per second are spent on it, or strangers could fill the disk. The
+/// next line tells how many were left out.
+#[derive(Debug)]
+struct Strangers {
+    lines: Limiter,
+    left_out: AtomicU64,
+}
+
+impl Strangers {
+    /// The line of one more, if it gets one.
+    fn line(&self, outcome: Outcome) -> Option<Entry> {
+        if !self.lines.take() {
+            self.left_out.fetch_add(1, Relaxed);
+            return None;
+        }
+        // The path is left out: nobody has vouched for whoever wrote it.
+        let nobody = Who::new("", audit::Source::Anonymous);
+        let entry = Entry::decision(nobody, What::path("authenticate", "/"), outcome);
+        Some(match self.left_out.swap(0, Relaxed) {
+            0 => entry,
+            left_out => entry.with("left_out", left_out),
+        })
+    }
 }
 
 impl Door {
     pub fn new(gate: Gate, audit: Audit) -> Door {
-        Door { gate, audit, strangers: Arc::new(Limiter::new(STRANGERS_PER_SECOND)) }
+        let strangers = Strangers { lines: Limiter::new(STRANGERS_PER_SECOND), left_out: AtomicU64::new(0) };
+        Door { gate, audit, strangers: Arc::new(strangers) }
     }
 }
 

@@ -21,6 +21,12 @@ impl Limiter {
         self.take_at(Instant::now())
     }
 
+    /// Puts back what was taken.
+    pub(crate) fn give_back(&self) {
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        bucket.1 = (bucket.1 + 1.0).min(self.rate);
+    }
+
     fn take_at(&self, now: Instant) -> bool {
         let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, level) = *bucket;
@@ -44,6 +50,8 @@ mod tests {
         let passed = |at: Duration| (0..100).filter(|_| limiter.take_at(start + at)).count();
         assert_eq!(passed(Duration::ZERO), 5);
         assert_eq!(passed(Duration::from_millis(500)), 2);
+        limiter.give_back();
+        assert_eq!(passed(Duration::from_millis(500)), 1);
         assert_eq!(passed(Duration::from_mins(1)), 5);
     }
 }

@@ -162,6 +162,9 @@ impl TokenStore {
 
     /// The id of the token with this id or name.
     pub async fn id_of(&self, id_or_name: &str) -> Result<Option<String>, TokenError> {
+        if !is_plain(id_or_name) {
+            return Ok(None);
+        }
         let wanted = id_or_name.to_owned();
         let sql = "SELECT id FROM access_tokens WHERE id = $1 OR name = $1";
         let row = self.db.read(move |tx| tx.query_opt(sql, params![wanted.as_str()]).map_err(TokenError::from));
@@ -170,6 +173,9 @@ impl TokenStore {
 
     /// Ends a token by its id or name; it is refused from the next request on.
     pub async fn revoke(&self, id_or_name: &str) -> Result<TokenRecord, TokenError> {
+        if !is_plain(id_or_name) {
+            return Err(TokenError::NotFound);
+        }
         let wanted = id_or_name.to_owned();
         self.db
             .write(move |tx| {
@@ -230,16 +236,16 @@ pub fn prepare(new: NewToken) -> Result<(TokenRecord, TokenText), TokenError> {
     let id = crate::hex(&id);
     let text = Zeroizing::new(format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret.as_slice())));
     // Milliseconds are what the database keeps: the record must be the same when it is read back.
-    let created_at = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
+    let kept = |time: Timestamp| Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time);
     let record = TokenRecord {
         id,
         name: new.name,
         user,
         groups: new.groups,
         grants: new.grants,
-        created_at,
+        created_at: kept(now),
         created_by: new.created_by,
-        expires_at: new.expires_at,
+        expires_at: new.expires_at.map(kept),
     };
     Ok((record, TokenText(text)))
 }

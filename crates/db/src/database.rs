@@ -57,6 +57,21 @@ impl Db {
         Ok(db)
     }
 
+    /// Opens what is there for reading, as it is: nothing is created, brought up to date or written, and each write is
+    /// refused. `None` if there is no such file; a server is asked only when something is read.
+    pub async fn open_as_it_is(config: Config) -> Result<Option<Db>, Error> {
+        let inner = match config {
+            Config::Sqlite(config) => Sqlite::open_as_it_is(config).await?.map(Inner::Sqlite),
+            Config::Postgres(config) => Some(Inner::Postgres(Postgres::open(&config)?)),
+        };
+        Ok(inner.map(|inner| Db { inner: Arc::new(inner) }))
+    }
+
+    /// Whether there is a table of this name.
+    pub async fn has_table(&self, table: &str) -> Result<bool, Error> {
+        Ok(self.look_up(migrate::exists(self.engine()), params![table]).await?.is_some())
+    }
+
     /// Applies the steps that are missing, set by set. Safe to repeat, and to run in several processes at once.
     pub async fn migrate(&self, sets: &[Migrations]) -> Result<(), Error> {
         for &set in sets {

@@ -52,6 +52,10 @@ pub enum Error {
     #[error("failed to run a statement: {reason}")]
     Sql { reason: String },
 
+    /// A text for the statement holds a NUL, which no text of a database can: that is for whoever wrote it to change.
+    #[error("the text of ${parameter} holds a NUL byte")]
+    Nul { parameter: usize },
+
     /// A column holds something else than was asked for.
     #[error("column '{column}' holds {found}, not {wanted}")]
     Column { column: String, found: &'static str, wanted: &'static str },

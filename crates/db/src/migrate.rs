@@ -26,11 +26,11 @@ pub(crate) enum Progress {
 /// Creates this crate's own tables where they are missing.
 pub(crate) fn bootstrap(tx: &mut Tx<'_>) -> Result<(), Error> {
     // Looked up first, so that a role without the right to create can use what an administrator has created.
-    if tx.query_opt(exists(tx.engine()), &[])?.is_some() {
+    if tx.query_opt(exists(tx.engine()), params!["stateward_migrations"])?.is_some() {
         return Ok(());
     }
     lock(tx)?;
-    match tx.query_opt(exists(tx.engine()), &[])? {
+    match tx.query_opt(exists(tx.engine()), params!["stateward_migrations"])? {
         Some(_) => Ok(()),
         None => tx.batch(SCHEMA),
     }
@@ -96,12 +96,13 @@ fn lock(tx: &mut Tx<'_>) -> Result<(), Error> {
     }
 }
 
-fn exists(engine: Engine) -> &'static str {
+/// Finds a table by its name.
+pub(crate) fn exists(engine: Engine) -> &'static str {
     match engine {
-        Engine::Sqlite => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'stateward_migrations'",
+        Engine::Sqlite => "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1",
         // A scan, because `to_regclass` may answer from before the lock was waited for.
         Engine::Postgres => {
-            "SELECT 1 FROM pg_tables WHERE tablename = 'stateward_migrations' AND schemaname = ANY(current_schemas(false))"
+            "SELECT 1 FROM pg_tables WHERE CAST(tablename AS TEXT) = $1 AND schemaname = ANY(current_schemas(false)) LIMIT 1"
         }
     }
 }

@@ -132,7 +132,7 @@ pub(crate) fn check(sql: &str, params: &[Value]) -> Result<(), Error> {
         return Err(Error::Sql { reason });
     }
     match params.iter().position(|value| matches!(value, Value::Text(text) if text.contains('\0'))) {
-        Some(index) => Err(Error::Sql { reason: format!("the text of ${} holds a NUL byte", index + 1) }),
+        Some(index) => Err(Error::Nul { parameter: index + 1 }),
         None => Ok(()),
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Chain<'a> {
     /// Lines that could be read and do not fit.
     disproved: u64,
     key_id_seen: bool,
+    /// Whether there is a line that is written only when the database knows of the log.
+    beyond_opening: bool,
     /// Numbers that are not where they belong, and lines that are where they do not belong.
     missing: Vec<Finding>,
     extra: Vec<Finding>,
@@ -73,6 +75,7 @@ impl<'a> Chain<'a> {
             proved: 0,
             disproved: 0,
             key_id_seen: false,
+            beyond_opening: anchor.is_some(),
             missing: Vec::new(),
             extra: Vec::new(),
             report: Report { last: anchor, ..Report::default() },
@@ -108,6 +111,8 @@ impl<'a> Chain<'a> {
         if line.kind == Kind::Start {
             self.key_id_seen |= line.more().get("key").and_then(|id| id.as_str()) == Some(self.key.id());
         }
+        // What a start writes before its first head; a crash in between leaves just that.
+        self.beyond_opening |= !matches!(line.kind, Kind::Start | Kind::Torn | Kind::Restart);
         self.compare_heads(line.head(), &place);
         let linked = self.previous.is_some_and(|previous| line.follows(self.key, previous));
         if self.anchor.is_none() && self.held.is_none() && self.begin(&place, line, bytes) {
@@ -260,13 +265,19 @@ impl<'a> Chain<'a> {
     pub(super) fn finish(mut self, end: &Place) -> Report {
         let last = self.close_run();
         self.settle_first_line();
-        for (witness, head) in std::mem::take(&mut self.heads) {
+        let heads = std::mem::take(&mut self.heads);
+        for &(witness, head) in &heads {
             if head.n > last {
                 let cut = finding(Fault::Truncated, end.clone(), last + 1, head.n);
                 keep(&mut self.missing, &mut self.report.left_out, Finding { witness: Some(witness), ..cut });
             }
         }
         self.match_moved_lines();
+        let forgotten = |(witness, head): &(Witness, Head)| *witness == Witness::Database && *head == Head::NONE;
+        if self.beyond_opening && heads.iter().any(forgotten) {
+            let through = self.report.last.map_or(last, |head| head.n);
+            self.note(finding(Fault::Forgotten, end.clone(), self.report.first.min(through), through));
+        }
         if self.proved == 0 && self.disproved > 0 && !self.key_id_seen {
             self.report.findings = vec![finding(Fault::WrongKey, end.clone(), 0, 0)];
         }

@@ -15,6 +15,11 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
+/// Whether the database has the table of heads at all; one that is new, or another's, has not.
+pub async fn has_heads(db: &Db) -> Result<bool, db::Error> {
+    db.has_table("audit_heads").await
+}
+
 /// The logs that the database remembers beside this one. With a database of its own a server has one log, so that any
 /// other is one that was taken away whole.
 pub async fn other_logs(db: &Db, instance: Option<&str>) -> Result<Vec<String>, db::Error> {

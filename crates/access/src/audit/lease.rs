@@ -26,6 +26,9 @@ pub enum LeaseError {
     Deadline,
     #[error("the annotation {HEAD_ANNOTATION} does not hold <number>:<code>")]
     Malformed,
+    /// Lines were cut off, or another log has this name. The Lease is left as it is.
+    #[error("the Lease remembers line {known} of the audit log, which ends with another line {ours}")]
+    Ahead { known: u64, ours: u64 },
 }
 
 /// The name of the Lease of an instance.
@@ -33,13 +36,18 @@ pub fn lease_name(instance: &str) -> String {
     format!("stateward-audit-{instance}")
 }
 
-/// Sets the annotation by server-side apply, which creates the Lease if it is not there.
+/// Sets the annotation by server-side apply, which creates the Lease if it is not there. A head that the log does not have
+/// any more is never replaced: it is what tells of the loss.
 pub async fn publish_head_to_lease(
     client: Client,
     namespace: &str,
     instance: &str,
     head: Head,
 ) -> Result<(), LeaseError> {
+    let known = read_head_from_lease(client.clone(), namespace, instance).await?;
+    if let Some(known) = known.filter(|known| known.is_missing_from(head)) {
+        return Err(LeaseError::Ahead { known: known.n, ours: head.n });
+    }
     let name = lease_name(instance);
     let lease = serde_json::json!({
         "apiVersion": "coordination.k8s.io/v1",

@@ -88,7 +88,13 @@ pub struct Head {
 }
 
 impl Head {
-    pub(super) const NONE: Head = Head { n: 0, mac: Mac::ZERO };
+    /// That of an empty log, and of one that is not remembered.
+    pub const NONE: Head = Head { n: 0, mac: Mac::ZERO };
+
+    /// Whether a log that ends with `end` cannot be the one that this head was taken of: it is shorter, or ends otherwise.
+    pub(super) fn is_missing_from(self, end: Head) -> bool {
+        self.n > end.n || (self.n == end.n && self.mac != end.mac)
+    }
 }
 
 impl fmt::Display for Head {

@@ -40,11 +40,11 @@ pub use entry::{Entry, Kind, Outcome, Source, Value, What, Who};
 pub use error::{AuditUnavailable, Error};
 #[doc(hidden)]
 pub use failpoints::Step;
-pub use heads::{MIGRATIONS, forget_other_logs, other_logs, read_head};
+pub use heads::{MIGRATIONS, forget_other_logs, has_heads, other_logs, read_head};
 pub use key::Key;
 pub use lease::{HEAD_ANNOTATION, LeaseError, lease_name, publish_head_to_lease, read_head_from_lease};
 pub use line::{Head, Mac, NotHex};
-pub use open::read_instance;
+pub use open::{missing_instance, read_instance};
 pub use report::{Fault, Finding, Place, Report, Witness};
 pub use tail::Tail;
 pub use verify::verify;
@@ -118,15 +118,16 @@ impl Audit {
     }
 
     /// Like [`Audit::open`], but sets a log that was tampered with aside, in a directory `evidence-<time>` beside it,
-    /// and begins a new segment. For an operator who has looked at it, never by default.
-    pub async fn open_after_tampering(config: Config, db: Db) -> Result<Audit, Error> {
-        Audit::open_with(config, db, Tampering::SetAside).await
+    /// and begins a new segment. So is one that has less than `remembered`, the head in the Lease, if there is one. For an
+    /// operator who has looked at it, never by default.
+    pub async fn open_after_tampering(config: Config, db: Db, remembered: Option<Head>) -> Result<Audit, Error> {
+        Audit::open_with(config, db, Tampering::SetAside(remembered.unwrap_or(Head::NONE))).await
     }
 
     async fn open_with(config: Config, db: Db, tampering: Tampering) -> Result<Audit, Error> {
         let claimed = config.clone();
         let instance = blocking(move || open::claim(&claimed, tampering)).await?;
-        let head = read_head(&db, &instance.id).await?;
+        let head = read_head(&db, &instance.id).await?.unwrap_or(Head::NONE);
         let shared = Arc::new(Shared::default());
         let stats = Arc::clone(&shared.stats);
         let queue = config.queue.max(1);

@@ -6,7 +6,7 @@
 //! as evidence in a directory of their own and begins a new segment whose first line, `restart`, says so.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,8 @@ use crate::hex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tampering {
     Refuse,
-    SetAside,
+    /// Also when it has less than this head, which somebody else remembers.
+    SetAside(Head),
 }
 
 /// The name of this log in the database, and the lock that keeps others off while it is held.
@@ -52,26 +53,37 @@ pub(super) fn claim(config: &Config, tampering: Tampering) -> Result<Instance, E
     DirBuilder::new().recursive(true).mode(0o700).create(directory).doing("create", directory)?;
     let lines = has_lines(directory).doing("list", directory)?;
     let path = directory.join(INSTANCE);
-    let known = path.try_exists().doing("look for", &path)?;
+    let inside = read_id(&path).doing("read an id from", &path)?;
+    let beside_path = beside(directory);
+    let beside = read_id(&beside_path).doing("read an id from", &beside_path)?;
     let loaded = Key::load(&config.key_file).doing("read", &config.key_file)?;
-    // The name comes before the key, and the key before the first line: what is there without its forerunner was
-    // separated from it later.
-    let lost = match (known, &loaded) {
-        (false, _) if lines => Some("audit.instance is missing"),
-        (_, None) if lines => Some("the key is missing"),
+    // The name comes before its copy and the key, and the key before the first line: what is there without its forerunner
+    // was separated from it later.
+    let lost = match (&inside, &beside, &loaded) {
+        (None, Some(_), _) => Some(TAKEN_AWAY),
+        (Some(inside), Some(beside), _) if inside != beside => Some(TAKEN_AWAY),
+        (None, _, _) if lines => Some("audit.instance is missing"),
+        (_, _, None) if lines => Some("the key is missing"),
         _ => None,
     };
     if let (Some(reason), Tampering::Refuse) = (lost, tampering) {
         return Err(Error::Tampered { directory: directory.clone(), reason, evidence: Vec::new() });
     }
-    if !known {
-        key::write_new(&path, format!("{}\n", Uuid::new_v4()).as_bytes()).doing("write", &path)?;
+    let id = match (&inside, &beside) {
+        (Some(inside), _) => inside.clone(),
+        // Under the name that the database knows, so that numbers go on.
+        (None, Some(beside)) => beside.clone(),
+        (None, None) => Uuid::new_v4().to_string(),
+    };
+    if inside.is_none() {
+        key::write_new(&path, format!("{id}\n").as_bytes()).doing("write", &path)?;
     }
     let lock = File::open(&path).doing("open", &path)?;
     lock.try_lock().map_err(|_| Error::InUse { directory: directory.clone() })?;
-    let mut id = String::new();
-    Read::by_ref(&mut &lock).take(64).read_to_string(&mut id).doing("read", &path)?;
-    let id = Uuid::parse_str(id.trim()).map_err(io::Error::other).doing("read an id from", &path)?.to_string();
+    if beside.as_ref() != Some(&id) {
+        let _ = fs::remove_file(&beside_path);
+        key::write_new(&beside_path, format!("{id}\n").as_bytes()).doing("write", &beside_path)?;
+    }
     Step::CreateBeforeKey.hit();
     let key = match loaded {
         Some(key) => key,
@@ -85,14 +97,21 @@ pub(super) fn recover(
     config: &Config,
     instance: &Instance,
     stats: &Arc<Stats>,
-    head: Option<Head>,
+    head: Head,
     tampering: Tampering,
 ) -> Result<(Log, Vec<Entry>), Error> {
     let directory = &config.directory;
-    let state = match instance.lost {
+    let mut state = match instance.lost {
         Some(reason) => State { reason: Some(reason), ..State::default() },
         None => examine(directory, &instance.key, head).doing("read the log in", directory)?,
     };
+    let remembered = match tampering {
+        Tampering::Refuse => Head::NONE,
+        Tampering::SetAside(remembered) => remembered,
+    };
+    if remembered.is_missing_from(state.end) {
+        state.reason.get_or_insert("the Lease remembers lines that are not there");
+    }
     let resume = |good, head, begin| {
         let (directory, key) = (directory.clone(), Arc::clone(&instance.key));
         Log::resume(directory, key, config.limits.clone(), Arc::clone(stats), good, head, begin)
@@ -107,7 +126,7 @@ pub(super) fn recover(
         }
         let aside = set_aside(directory).doing("set aside the log in", directory)?;
         // The number goes on, so that a head never falls; the chain begins anew.
-        let n = head.map_or(0, |head| head.n).max(state.end.n);
+        let n = head.n.max(state.end.n).max(remembered.n);
         let log = resume(0, Head { n, ..Head::NONE }, None).doing("begin a new log in", directory)?;
         let restart = Entry::internal(Kind::Restart).with("evidence", Value::name(&files::display_name(&aside)));
         let restart = restart.with("reason", reason).with("findings", state.evidence.len() as u64);
@@ -162,7 +181,7 @@ impl Default for State {
     }
 }
 
-fn examine(directory: &Path, key: &Key, head: Option<Head>) -> io::Result<State> {
+fn examine(directory: &Path, key: &Key, head: Head) -> io::Result<State> {
     let mut state = State::default();
     let mut start = Start::Unknown;
     if let Some(newest) = files::rotated(directory)?.last() {
@@ -249,8 +268,25 @@ fn set_aside(directory: &Path) -> io::Result<PathBuf> {
 
 /// The name under which the log in `directory` has its head in the database; none if there is no log.
 pub fn read_instance(directory: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(directory.join(INSTANCE)) {
-        Ok(id) => Ok(Some(id.trim().to_owned())),
+    read_id(&directory.join(INSTANCE))
+}
+
+/// The name of the log that was in `directory` and is not there any more, as its copy beside the directory has it.
+pub fn missing_instance(directory: &Path) -> io::Result<Option<String>> {
+    let (inside, beside) = (read_instance(directory)?, read_id(&beside(directory))?);
+    Ok(beside.filter(|beside| inside.as_ref() != Some(beside)))
+}
+
+const TAKEN_AWAY: &str = "audit.instance beside it names a log that is not in the data directory";
+
+/// Where the copy of the name is: it stays when the directory is taken away.
+fn beside(directory: &Path) -> PathBuf {
+    directory.with_added_extension("instance")
+}
+
+fn read_id(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(id) => Ok(Some(Uuid::parse_str(id.trim()).map_err(io::Error::other)?.to_string())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

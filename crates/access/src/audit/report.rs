@@ -41,6 +41,8 @@ pub enum Fault {
     Truncated,
     /// The line that a head remembers is another one now.
     HeadMismatch,
+    /// Lines that the database should remember, and it remembers none.
+    Forgotten,
     /// No line fits this key.
     WrongKey,
     /// A note: the end is half written, as a crash or a living writer leaves it.
@@ -115,6 +117,9 @@ impl fmt::Display for Finding {
             (Fault::Truncated, None) => write!(f, "{numbers}: cut off at the end"),
             (Fault::HeadMismatch, Some(witness)) => write!(f, "{numbers}: not the line that {witness} remembers"),
             (Fault::HeadMismatch, None) => write!(f, "{numbers}: not the line that is remembered"),
+            (Fault::Forgotten, _) => {
+                write!(f, "{numbers}: the database does not know this log: it was taken away, or is another one")
+            }
             (Fault::WrongKey, _) => write!(f, "no line was written with this key"),
             (Fault::Torn, _) => write!(f, "{count} bytes half written at the end, as a crash leaves them"),
             (Fault::Expired, _) => write!(f, "{numbers}: expired, covered by a checkpoint"),

@@ -14,7 +14,7 @@ use super::key::Key;
 use super::line::{Head, Line};
 use super::report::{Fault, Finding, Place, Report, Witness};
 
-/// Checks the log in `directory`. Read the heads **before** calling: a head that is read later may name a line that
+/// Checks the log in `directory`. A database that should remember this log and does not is [`Head::NONE`]. Read the heads **before** calling: a head that is read later may name a line that
 /// is written after the end was seen.
 pub fn verify(directory: &Path, key: &Key, heads: &[(Witness, Head)]) -> io::Result<Report> {
     for _ in 0..REPEATS {
@@ -84,9 +84,9 @@ pub(super) struct Scan {
 }
 
 /// Checks one file that follows `start`, the end of the file before it.
-pub(super) fn scan(file: File, key: &Key, start: Start, head: Option<Head>) -> io::Result<Scan> {
+pub(super) fn scan(file: File, key: &Key, start: Start, head: Head) -> io::Result<Scan> {
     let length = file.metadata()?.len();
-    let heads: Vec<_> = head.map(|head| (Witness::Database, head)).into_iter().collect();
+    let heads = [(Witness::Database, head)];
     let mut chain = Chain::new(key, start, &heads);
     let good = feed(&mut chain, CURRENT, file, Ending::MayBeTorn, &heads)?;
     let report = chain.finish(&Place { file: CURRENT.to_owned(), line: 0 });

@@ -16,7 +16,7 @@ use rustls::server::danger::ClientCertVerifier;
 use thiserror::Error;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::front_proxy::FrontProxy;
+use super::front_proxy::{FrontProxy, Said};
 use crate::identity::{Identity, Source};
 
 /// The chain that a peer presented, its own certificate first; empty when it presented none.
@@ -114,12 +114,23 @@ impl Authorities {
     }
 
     /// Who the peer's certificate, or the proxy behind it, says that the caller is.
-    pub(crate) fn identify(&self, headers: &http::HeaderMap, chain: &[CertificateDer<'static>]) -> Option<Identity> {
+    pub(crate) fn identify(&self, headers: &http::HeaderMap, chain: &[CertificateDer<'static>]) -> Said {
         if chain.is_empty() {
-            return None;
+            return Said::Nothing;
         }
-        let proxied = self.front_proxies.iter().find_map(|proxy| proxy.identify(headers, chain));
-        proxied.or_else(|| self.clients.iter().find_map(|authority| by_certificate(authority, chain)))
+        let mut said = Said::Nothing;
+        for proxy in &self.front_proxies {
+            match proxy.identify(headers, chain) {
+                Said::Nothing => {}
+                Said::Nobody => said = Said::Nobody,
+                somebody @ Said::Somebody(_) => return somebody,
+            }
+        }
+        if matches!(said, Said::Nobody) {
+            return said;
+        }
+        let mut clients = self.clients.iter();
+        clients.find_map(|authority| by_certificate(authority, chain)).map_or(Said::Nothing, Said::Somebody)
     }
 }
 

@@ -36,22 +36,37 @@ impl Default for HeaderNames {
     }
 }
 
+/// What certificates and headers say of the caller.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// It is no word of a front proxy, or of no certificate that counts.
+    Nothing,
+    /// A front proxy passes somebody on who counts for nobody here. The proxy itself is not meant: its own certificate
+    /// must not stand in.
+    Nobody,
+    Somebody(Identity),
+}
+
 impl FrontProxy {
-    pub(crate) fn identify(&self, headers: &HeaderMap, chain: &[CertificateDer<'static>]) -> Option<Identity> {
-        let mut identity = self.headers.identity(headers)?;
-        if !self.authority.signed(chain) {
-            return None;
+    pub(crate) fn identify(&self, headers: &HeaderMap, chain: &[CertificateDer<'static>]) -> Said {
+        if !self.headers.name_a_user(headers) || !self.is_allowed(chain) {
+            return Said::Nothing;
         }
-        let name = Subject::of(chain.first()?)?.common_name;
-        if !self.allowed_names.is_empty() && !self.allowed_names.contains(&name) {
-            return None;
-        }
-        identity.source = Source::FrontProxy;
-        admit(identity, self.authority.trust())
+        let identity = self.headers.identity(headers);
+        identity.and_then(|identity| admit(identity, self.authority.trust())).map_or(Said::Nobody, Said::Somebody)
+    }
+
+    fn is_allowed(&self, chain: &[CertificateDer<'static>]) -> bool {
+        let named = |leaf| Subject::of(leaf).is_some_and(|subject| self.allowed_names.contains(&subject.common_name));
+        self.authority.signed(chain) && (self.allowed_names.is_empty() || chain.first().is_some_and(named))
     }
 }
 
 impl HeaderNames {
+    fn name_a_user(&self, headers: &HeaderMap) -> bool {
+        self.user.iter().any(|name| headers.contains_key(name))
+    }
+
     fn identity(&self, headers: &HeaderMap) -> Option<Identity> {
         let values = |names: &[HeaderName]| -> Vec<String> {
             let values = names.iter().flat_map(|name| headers.get_all(name));
@@ -90,6 +105,8 @@ fn percent_decoded(key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -111,7 +128,13 @@ mod tests {
         assert_eq!(identity.groups, ["dev", "ops"]);
         assert_eq!(identity.extra["acme.com/project"], ["one", "two"]);
         assert_eq!(identity.extra["bad%2"], ["kept"]);
+        for unusable in [&b""[..], b"j\xe4ne"] {
+            headers.insert("x-remote-user", HeaderValue::from_bytes(unusable).unwrap());
+            assert_eq!(HeaderNames::default().identity(&headers), None);
+            assert!(HeaderNames::default().name_a_user(&headers));
+        }
         headers.remove("x-remote-user");
         assert_eq!(HeaderNames::default().identity(&headers), None);
+        assert!(!HeaderNames::default().name_a_user(&headers));
     }
 }

@@ -3,7 +3,7 @@
 
 pub(crate) mod certificate;
 mod cluster;
-mod front_proxy;
+pub(crate) mod front_proxy;
 pub(crate) mod newcomers;
 pub(crate) mod token_review;
 

@@ -45,14 +45,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
         match door.gate.authenticate(presented).await {
             Ok(identity) => Ok(Caller { identity, door, authorization: Authorization::Asked }),
             Err(refusal) => {
-                let outcome = match refusal {
-                    Refusal::Unauthenticated { .. } => Outcome::Failed("unauthenticated"),
-                    _ => Outcome::Failed("unavailable"),
-                };
-                // The path is left out: nobody has vouched for whoever wrote it.
-                if door.strangers.take() {
-                    let nobody = Who::new("", audit::Source::Anonymous);
-                    let entry = Entry::decision(nobody, What::path("authenticate", "/"), outcome);
+                if let Some(entry) = door.strangers.line(outcome(&refusal)) {
                     door.audit.record(stamped(entry)).await;
                 }
                 Err(refusal.into())
@@ -162,8 +155,7 @@ impl Caller {
     fn decision(&self, action: &Action, answer: &Result<(), Refusal>) -> Entry {
         let outcome = match answer {
             Ok(()) => Outcome::Allowed,
-            Err(Refusal::Forbidden { .. }) => Outcome::Denied,
-            Err(_) => Outcome::Failed("unavailable"),
+            Err(refusal) => outcome(refusal),
         };
         Caller::located(Entry::decision(self.who(), what(action), outcome), action)
     }
@@ -186,6 +178,16 @@ impl Caller {
             }
         }
         stamped(entry)
+    }
+}
+
+/// How a refusal stands in the log.
+fn outcome(refusal: &Refusal) -> Outcome {
+    match refusal {
+        Refusal::Forbidden { .. } => Outcome::Denied,
+        Refusal::Unauthenticated { .. } => Outcome::Failed("unauthenticated"),
+        Refusal::Unavailable { .. } => Outcome::Failed("unavailable"),
+        Refusal::Busy { .. } => Outcome::Failed("busy"),
     }
 }
 

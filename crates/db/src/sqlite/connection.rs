@@ -46,6 +46,11 @@ pub(super) fn open_reader(config: &SqliteConfig) -> Result<Connection, Error> {
     Ok(connection)
 }
 
+/// As many readers as the settings say.
+pub(super) fn open_readers(config: &SqliteConfig) -> Result<Vec<Connection>, Error> {
+    (0..config.readers.max(1)).map(|_| open_reader(config)).collect()
+}
+
 /// Repeats what another process has in its way, until `within` has passed.
 pub(super) fn patiently<T>(within: Duration, mut act: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     let give_up = Instant::now() + within;

@@ -37,13 +37,18 @@ struct Readers {
     idle: Mutex<Vec<Connection>>,
 }
 
+impl Readers {
+    fn new(readers: Vec<Connection>) -> Arc<Readers> {
+        Arc::new(Readers { permits: Semaphore::new(readers.len()), idle: Mutex::new(readers) })
+    }
+}
+
 impl Sqlite {
     pub(crate) async fn open(config: SqliteConfig) -> Result<Sqlite, Error> {
         let opening = config.clone();
         let connections = tokio::task::spawn_blocking(move || {
             let writer = connection::open(&opening)?;
-            let readers = (0..opening.readers.max(1)).map(|_| connection::open_reader(&opening));
-            Ok((writer, readers.collect::<Result<Vec<_>, Error>>()?))
+            Ok((writer, connection::open_readers(&opening)?))
         });
         let (connection, readers) = connections.await.map_err(|_| Error::Closed)??;
         let (queue, orders) = mpsc::channel(QUEUE);
@@ -56,8 +61,25 @@ impl Sqlite {
             config,
             queue: Mutex::new(Some(queue)),
             writer: Mutex::new(Some(writer)),
-            readers: Arc::new(Readers { permits: Semaphore::new(readers.len()), idle: Mutex::new(readers) }),
+            readers: Readers::new(readers),
         })
+    }
+
+    /// Without a writer; `None` if there is no such file.
+    pub(crate) async fn open_as_it_is(config: SqliteConfig) -> Result<Option<Sqlite>, Error> {
+        let opening = config.clone();
+        let connections = tokio::task::spawn_blocking(move || match opening.path.try_exists() {
+            Ok(false) => Ok(None),
+            Ok(true) => connection::open_readers(&opening).map(Some),
+            Err(error) => Err(connection::failed(&format!("cannot look for {}: {error}", opening.path.display()))),
+        });
+        let readers = connections.await.map_err(|_| Error::Closed)??;
+        Ok(readers.map(|readers| Sqlite {
+            config,
+            queue: Mutex::new(None),
+            writer: Mutex::new(None),
+            readers: Readers::new(readers),
+        }))
     }
 
     /// Carries the job out, or answers it with an error.

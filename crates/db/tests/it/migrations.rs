@@ -1,6 +1,6 @@
 //! Schemas are brought up to date by whoever comes first, once.
 
-use db::{Error, Migrations};
+use db::{Db, Error, Migrations};
 
 use crate::place::{Place, names, on_both};
 
@@ -11,6 +11,7 @@ on_both!(
     a_database_newer_than_the_program_is_refused,
     a_failing_step_leaves_nothing_of_itself,
     several_processes_may_migrate_at_once,
+    a_database_that_is_opened_as_it_is_stays_as_it_is,
 );
 
 const ONE: &str = "CREATE TABLE pairs (name TEXT, number BIGINT); INSERT INTO pairs (name, number) VALUES ('one', 1);";
@@ -75,4 +76,19 @@ async fn several_processes_may_migrate_at_once(place: Place) {
         task.await.unwrap();
     }
     assert_eq!(names(&place.open().await).await, ["one", "three", "two"]);
+}
+
+async fn a_database_that_is_opened_as_it_is_stays_as_it_is(place: Place) {
+    match Db::open_as_it_is(place.config()).await.unwrap() {
+        Some(empty) => assert!(!empty.has_table("stateward_migrations").await.unwrap()),
+        None => assert!(matches!(&place, Place::Sqlite(path) if !std::path::Path::new(path).exists())),
+    }
+    let db = place.open().await;
+    db.migrate(&[Migrations { set: "s", steps: &[ONE] }]).await.unwrap();
+    let as_it_is = Db::open_as_it_is(place.config()).await.unwrap().unwrap();
+    assert!(as_it_is.has_table("pairs").await.unwrap());
+    assert!(!as_it_is.has_table("pair").await.unwrap());
+    assert_eq!(names(&as_it_is).await, ["one"]);
+    as_it_is.close().await;
+    assert_eq!(names(&db).await, ["one"]);
 }

@@ -80,7 +80,12 @@ impl Roster {
     /// Removes a cluster from the database, and here everything that is known of it.
     pub(crate) async fn remove(&self, shared: &Arc<Shared>, name: &str) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        if !self.registry.remove(name).await? {
+        let removed = match self.registry.remove(name).await {
+            // No cluster can have such a name.
+            Err(Error::Db(db::Error::Nul { .. })) => false,
+            removed => removed?,
+        };
+        if !removed {
             return Err(match shared.member(name) {
                 Some(member) if member.source != Source::Added => {
                     Error::NotAdded { name: name.to_owned(), source_name: member.source.as_str() }

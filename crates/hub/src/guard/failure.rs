@@ -28,6 +28,7 @@ impl Failure {
                 Reason::Backend => "BACKEND",
             },
             Failure::Hub(Error::Damaged { .. }) => "INTERNAL",
+            Failure::Hub(Error::Database(db::Error::Nul { .. })) => "INVALID",
             Failure::Hub(_) => "UNAVAILABLE",
             Failure::Access(problem) => match problem.status {
                 StatusCode::FORBIDDEN => "FORBIDDEN",
@@ -53,6 +54,9 @@ impl Failure {
             Error::Damaged { .. } => {
                 "what is kept of this record is damaged; look for the request id in the server's log".to_owned()
             }
+            Error::Database(db::Error::Nul { .. }) => {
+                "a text of the request holds a NUL character, which no id, name or author can: leave it out".to_owned()
+            }
             Error::Database(_) => "the hub's database does not answer; try again later".to_owned(),
             Error::Key(_) => "the hub's key is not available; try again later".to_owned(),
         }
@@ -68,6 +72,7 @@ impl Failure {
                 Reason::InUse | Reason::Conflict | Reason::Retry => StatusCode::CONFLICT,
                 Reason::Backend => StatusCode::BAD_GATEWAY,
             },
+            Error::Database(db::Error::Nul { .. }) => StatusCode::BAD_REQUEST,
             Error::Database(_) | Error::Key(_) => StatusCode::SERVICE_UNAVAILABLE,
             Error::Damaged { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -75,6 +80,9 @@ impl Failure {
 
     /// Notes in the log what the caller is not told.
     pub fn log(&self) {
+        if let Failure::Hub(Error::Database(db::Error::Nul { .. })) = self {
+            return;
+        }
         if let Failure::Hub(error @ (Error::Database(_) | Error::Key(_) | Error::Damaged { .. })) = self {
             tracing::error!(%error, "the hub failed");
         }

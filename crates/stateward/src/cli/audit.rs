@@ -1,8 +1,11 @@
 //! `stateward audit`: reads the audit log on the machine that keeps it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use access::audit::{self, Audit as Log, Key, Report, Tail, Witness, read_head, read_instance, verify};
+use access::audit::{
+    self, Audit as Log, Key, Report, Tail, Witness, has_heads, missing_instance, read_head, read_instance, verify,
+};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use db::Db;
@@ -100,29 +103,49 @@ impl Verify {
 
 const EVIDENCE: &str = "keep a copy as evidence; `stateward audit accept` sets the log aside and begins a new one";
 
-/// What is remembered outside the log: taken before the log is read, so that a living writer is never ahead of it.
+/// What is remembered outside the log: taken before the log is read, so that a living writer is never ahead of it. A check
+/// changes nothing: a database that is not there stays away, and an older one is read as it is.
 async fn heads(
     settings: &Settings,
     environment: &Environment,
-    directory: &std::path::Path,
+    directory: &Path,
 ) -> anyhow::Result<Vec<(Witness, audit::Head)>> {
-    let instance = read_instance(directory).with_context(|| format!("failed to read {}", directory.display()))?;
-    let mut heads = Vec::new();
-    let db =
-        Db::open(database_config(settings)?).await.context("failed to open the database with the head of the log")?;
-    db.migrate(access::MIGRATIONS).await.context("failed to read the database with the head of the log")?;
-    if let Some(log) = missing_log(settings, &db, instance.as_deref()).await? {
-        let message = format!("the database remembers an audit log {log} that is not in {}", directory.display());
+    let failed = || format!("failed to read {}", directory.display());
+    let instance = read_instance(directory).with_context(failed)?;
+    let mut missing = missing_instance(directory).with_context(failed)?;
+    let mut known = None;
+    let db = Db::open_as_it_is(database_config(settings)?).await;
+    if let Some(db) = db.context("failed to open the database with the head of the log")? {
+        let unread = "failed to read the database with the head of the log";
+        if has_heads(&db).await.context(unread)? {
+            if missing.is_none() {
+                missing = missing_log(settings, &db, instance.as_deref()).await?;
+            }
+            if let Some(instance) = &instance {
+                known = read_head(&db, instance).await.context(unread)?;
+            }
+        }
+        db.close().await;
+    }
+    if let Some(log) = missing {
+        let message =
+            format!("the audit log {log}, which is remembered outside of it, is not in {}", directory.display());
         return Err(Failure::new(Exit::Unverified, message, EVIDENCE).into());
     }
-    let Some(instance) = instance else { return Ok(heads) };
-    heads.extend(read_head(&db, &instance).await?.map(|head| (Witness::Database, head)));
-    db.close().await;
-    if let Some(cluster) = Cluster::connect(settings, environment).await? {
-        let found = cluster.audit_head(&instance).await.context("failed to read the Lease with the head of the log")?;
-        heads.extend(found.map(|head| (Witness::Lease, head)));
-    }
+    let Some(instance) = instance else { return Ok(Vec::new()) };
+    let mut heads = vec![(Witness::Database, known.unwrap_or(audit::Head::NONE))];
+    heads.extend(lease_head(settings, environment, &instance).await?.map(|head| (Witness::Lease, head)));
     Ok(heads)
+}
+
+/// The head in the Lease; `None` without a cluster, or when it has none yet.
+async fn lease_head(
+    settings: &Settings,
+    environment: &Environment,
+    instance: &str,
+) -> anyhow::Result<Option<audit::Head>> {
+    let Some(cluster) = Cluster::connect(settings, environment).await? else { return Ok(None) };
+    cluster.audit_head(instance).await.context("failed to read the Lease with the head of the log")
 }
 
 fn summary(report: &Report) -> String {
@@ -162,7 +185,17 @@ impl Accept {
         let _data = DataDir::open(&settings.data_dir)?;
         let db = Db::open(database_config(&settings)?).await.context("failed to open the database")?;
         db.migrate(access::MIGRATIONS).await.context("failed to migrate the database")?;
-        let log = Log::open_after_tampering(audit_config(&settings), db.clone()).await;
+        let config = audit_config(&settings);
+        let name = read_instance(&config.directory).and_then(|inside| match inside {
+            None => missing_instance(&config.directory),
+            inside => Ok(inside),
+        });
+        let name = name.with_context(|| format!("failed to read {}", config.directory.display()))?;
+        let remembered = match &name {
+            Some(name) => lease_head(&settings, environment, name).await?,
+            None => None,
+        };
+        let log = Log::open_after_tampering(config, db.clone(), remembered).await;
         let log = log.context("failed to begin a new log")?;
         if settings.database.url.is_none() {
             audit::forget_other_logs(&db, log.instance()).await.context("failed to forget the old log")?;
@@ -176,8 +209,9 @@ impl Accept {
 
 fn existing(settings: &Settings) -> Result<audit::Config, Failure> {
     let config = audit_config(settings);
-    // A server that ever ran has one of them; who took the log away has left the other.
-    if config.directory.is_dir() || settings.data_dir.join("stateward.db").exists() {
+    // A server that ever ran has one of them; who took the log away has left another.
+    let database = settings.data_dir.join("stateward.db").exists();
+    if config.directory.is_dir() || database || matches!(missing_instance(&config.directory), Ok(Some(_)) | Err(_)) {
         return Ok(config);
     }
     let message = format!("there is no audit log in {}", config.directory.display());

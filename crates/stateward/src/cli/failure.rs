@@ -6,6 +6,8 @@
 
 use std::process::ExitCode;
 
+use access::audit::LeaseError;
+
 use crate::config::Invalid;
 
 /// The exit codes, as `--help` and the reference page show them.
@@ -94,6 +96,9 @@ fn verdict(error: &anyhow::Error) -> (Exit, &str) {
         if let Some(db::Error::Unavailable { .. }) = cause.downcast_ref() {
             return (Exit::Unavailable, "see that the database runs and can be reached at the address of database.url");
         }
+        if let Some(LeaseError::Deadline | LeaseError::Kubernetes(_)) = cause.downcast_ref() {
+            return (Exit::Unavailable, "check that the API server answers and lets you get Leases, then try again");
+        }
     }
     (Exit::Failed, "`stateward help` lists the commands; STATEWARD_LOG_LEVEL=debug makes `serve` say more")
 }
@@ -109,8 +114,9 @@ mod tests {
         let failure = Err::<(), _>(Failure::new(Exit::Conflict, "locked", "wait")).context("failed to write");
         assert_eq!(verdict(&failure.unwrap_err()), (Exit::Conflict, "wait"));
         assert_eq!(verdict(&Invalid(Vec::new()).into()).0, Exit::Usage);
-        let away = Err::<(), _>(db::Error::Unavailable { reason: "away".to_owned() }).context("failed to open");
-        assert_eq!(verdict(&away.unwrap_err()).0, Exit::Unavailable);
+        let away = db::Error::Unavailable { reason: "connection refused".to_owned() };
+        let away = Err::<(), _>(away).context("failed to open the database").unwrap_err();
+        assert_eq!(verdict(&away).0, Exit::Unavailable);
         let (exit, hint) = (Exit::Failed, "lists the commands");
         let plain = anyhow::anyhow!("plain");
         assert!(verdict(&plain).0 == exit && verdict(&plain).1.contains(hint));

@@ -151,7 +151,7 @@ pub const KEYS: &[Key] = &[
     key("access.cache_entries", Kind::Count, Text("10000"), "How many answers each cache remembers at most", ""),
     key("access.review_deadline", Kind::Period, Text("5s"), "How long the API server may take to answer a review", "After that the request fails with 503: no answer is never a yes."),
     key("access.reviews", Kind::Count, Text("64"), "TokenReviews that are under way at the same time", "More are refused with 429, so that a flood of tokens does not become one on the API server."),
-    key("access.new_tokens", Kind::Count, Text("50"), "Tokens per second that one address may present anew or in vain", "More are refused with 429. A token that was good in the last ten minutes is never held up, as many clients may share the address of a proxy or a NAT."),
+    key("access.new_tokens", Kind::Count, Text("50"), "Tokens per second that one address may present in vain", "More are refused with 429. What turns out to be good does not count, and a token that was good in the last ten minutes is never held up, as many clients may share the address of a proxy or a NAT. A fifth is kept for tokens that were turned away and come again. Beside a cluster a new token waits up to a second for those before it to be reviewed."),
     key("access.token_bytes", Kind::Bytes, Text("16KiB"), "Longest token", ""),
     key("access.lookup_cluster_ca", Kind::Switch, Text("true"), "Trust the client and front-proxy CAs of extension-apiserver-authentication", "Needs `get` on that ConfigMap in kube-system."),
 

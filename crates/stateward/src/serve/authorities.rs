@@ -1,6 +1,7 @@
 //! The authorities whose certificates count: from files, and from the cluster; looked up again while serving.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use access::{Authorities, AuthorityError, ClientAuthority, FrontProxy, Gate, HeaderNames, Trust, cluster_authorities};
@@ -19,6 +20,14 @@ pub(crate) struct AuthoritySource {
     settings: Settings,
     cluster: Option<Cluster>,
     lookup: Lookup,
+    found: Arc<Mutex<Found>>,
+}
+
+/// What the cluster said when it last answered, and why it does not now.
+#[derive(Default)]
+struct Found {
+    authorities: Authorities,
+    fault: Option<String>,
 }
 
 /// What the cluster's authorities are to those in files.
@@ -32,7 +41,7 @@ enum Lookup {
 impl AuthoritySource {
     pub(crate) fn new(settings: &Settings, cluster: Option<&Cluster>) -> AuthoritySource {
         let cluster = cluster.filter(|_| settings.access.lookup_cluster_ca).cloned();
-        AuthoritySource { settings: settings.clone(), cluster, lookup: Lookup::Added }
+        AuthoritySource { settings: settings.clone(), cluster, lookup: Lookup::Added, found: Arc::default() }
     }
 
     /// Asks the cluster only for what no file gives.
@@ -50,26 +59,44 @@ impl AuthoritySource {
         if files || self.cluster.is_some() { ClientCertificates::Asked } else { ClientCertificates::NotAsked }
     }
 
-    /// The authorities as they are now. A cluster that cannot be asked is left out and tried again: its tokens are
-    /// refused all the same, and a file that is wrong must not wait behind it.
+    /// The authorities as they are now. A cluster that cannot be asked counts as it last answered, and is asked again: its
+    /// tokens are refused meanwhile all the same, and what a file says must not wait behind it.
     pub(crate) async fn load(&self) -> Result<Authorities> {
-        let mut authorities = self.in_files()?;
-        if let Err(error) = self.look_up(&mut authorities).await {
-            tracing::warn!(%error, "client certificates of the cluster do not count until this is mended");
+        let authorities = self.in_files()?;
+        if let Err(error) = self.look_up().await {
+            let fault = error.to_string();
+            let before = self.found().fault.replace(fault.clone());
+            if before != Some(fault) {
+                let error = format!("{:#}", anyhow::Error::from(error));
+                tracing::warn!(
+                    error,
+                    "client certificates of the cluster count as last seen, newer ones do not count until this is mended"
+                );
+            }
         }
-        Ok(authorities)
+        Ok(self.joined(authorities))
     }
 
     /// The same for those to whom a cluster that cannot be asked is a failure.
     pub(crate) async fn load_or_fail(&self) -> Result<Authorities> {
-        let mut authorities = self.in_files()?;
-        self.look_up(&mut authorities).await?;
-        Ok(authorities)
+        let authorities = self.in_files()?;
+        self.look_up().await?;
+        Ok(self.joined(authorities))
     }
 
-    async fn look_up(&self, authorities: &mut Authorities) -> Result<(), AuthorityError> {
+    /// Asks the cluster, if there is one, and remembers the answer.
+    async fn look_up(&self) -> Result<(), AuthorityError> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
-        let found = cluster_authorities(cluster.client(), self.settings.access.review_deadline).await?;
+        let authorities = cluster_authorities(cluster.client(), self.settings.access.review_deadline).await?;
+        let before = std::mem::replace(&mut *self.found(), Found { authorities, fault: None });
+        if before.fault.is_some() {
+            tracing::info!("the cluster tells its authorities again");
+        }
+        Ok(())
+    }
+
+    fn joined(&self, mut authorities: Authorities) -> Authorities {
+        let found = self.found().authorities.clone();
         let counts = |in_files: bool| self.lookup == Lookup::Added || !in_files;
         if counts(self.settings.tls.client_ca_file.is_some()) {
             authorities.clients.extend(found.clients);
@@ -77,17 +104,25 @@ impl AuthoritySource {
         if counts(self.settings.front_proxy.ca_file.is_some()) {
             authorities.front_proxies.extend(found.front_proxies);
         }
-        Ok(())
+        authorities
     }
 
-    /// Looks again for ever; what cannot be used leaves the last good set.
+    fn found(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks again for ever; files that cannot be used leave the last good set.
     pub(crate) async fn follow(self, gate: Gate) {
+        let mut fault: Option<String> = None;
         loop {
             tokio::time::sleep(EVERY).await;
-            let loaded = self.load_or_fail().await;
-            if let Err(error) = loaded.and_then(|authorities| Ok(gate.set_authorities(authorities)?)) {
-                tracing::warn!(error = format!("{error:#}"), "kept the last authorities");
+            let loaded = self.load().await;
+            let taken = loaded.and_then(|authorities| Ok(gate.set_authorities(authorities)?));
+            let now = taken.err().map(|error| format!("{error:#}"));
+            if let Some(error) = now.as_ref().filter(|now| fault.as_ref() != Some(*now)) {
+                tracing::warn!(error, "kept the last authorities");
             }
+            fault = now;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use access::audit::{self, Audit, Head};
+use access::audit::{self, Head};
 use anyhow::{Context, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
@@ -79,19 +79,6 @@ impl Cluster {
     /// The head of an audit log, as its Lease has it.
     pub(crate) async fn audit_head(&self, instance: &str) -> Result<Option<Head>> {
         Ok(audit::read_head_from_lease(self.client.clone(), &self.namespace, instance).await?)
-    }
-
-    /// Puts the head of the audit log into a Lease now and then, so that its end cannot be cut off without a trace even
-    /// by somebody who has the database too.
-    pub(crate) async fn publish_audit_head(self, audit: Audit, every: Duration) {
-        loop {
-            tokio::time::sleep(every).await;
-            let (client, namespace) = (self.client.clone(), &self.namespace);
-            let published = audit::publish_head_to_lease(client, namespace, audit.instance(), audit.head()).await;
-            if let Err(error) = published {
-                tracing::warn!(%error, namespace, "failed to publish the head of the audit log");
-            }
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! The one door is [`run`]. It opens what the server stands on (data directory, database, audit log, gate), in an
 //! order in which each part needs only earlier ones, then serves until it is told to stop.
 
+mod audit_lease;
 mod authorities;
 mod aws;
 pub(crate) mod cluster;
@@ -37,6 +38,7 @@ use tokio::sync::watch;
 
 use crate::cli::failure::{Exit, Failure};
 use crate::config::{Environment, Invalid, Settings, database, lists};
+use audit_lease::AuditLease;
 use authorities::AuthoritySource;
 use cluster::Cluster;
 use data_dir::DataDir;
@@ -71,7 +73,10 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     if let Some(cluster) = &cluster {
         let api = cluster.clone();
         ready.add("cluster", move || api.clone().reachable());
-        tasks.spawn(cluster.clone().publish_audit_head(audit.clone(), settings.audit.lease_every));
+        let lease = AuditLease::new(cluster.clone(), audit.clone());
+        let agreeing = lease.clone();
+        ready.add("audit lease", move || std::future::ready(agreeing.health()));
+        tasks.spawn(lease.follow(settings.audit.lease_every));
     }
 
     let s3 = s3::open(&settings.s3, environment, &ready).await?;

@@ -117,6 +117,93 @@ async fn a_log_that_was_taken_away_whole_is_missed() {
     }
 }
 
+fn forget(data: &Path) {
+    for file in ["stateward.db", "stateward.db-wal", "stateward.db-shm"] {
+        let _ = fs::remove_file(data.join(file));
+    }
+}
+
+#[tokio::test]
+async fn a_log_whose_database_is_gone_is_not_taken_for_whole() {
+    let server = history().await;
+    forget(&server.data);
+    let file = server.data.join("audit/audit.log");
+    let whole = fs::read_to_string(&file).unwrap();
+    let kept: Vec<&str> = whole.lines().collect();
+    for kept in [&kept[..], &kept[..kept.len() - 4], &kept[..2]] {
+        fs::write(&file, kept.join("\n") + "\n").unwrap();
+        let (code, text) = verify(&server.data);
+        assert_eq!(code, 7, "{text}");
+        assert!(text.contains("the database does not know this log"), "{text}");
+        assert!(!server.data.join("stateward.db").exists(), "a check makes no database");
+        let mut refused = Start::on(server.data.clone()).spawn();
+        assert!(!refused.wait(PATIENCE).unwrap().success());
+        assert_eq!(verify(&server.data).0, 7, "a refused start hides nothing");
+        forget(&server.data);
+    }
+    assert!(stateward(&["audit", "accept", "--data-dir"]).arg(&server.data).status().unwrap().success());
+    assert_eq!(verify(&server.data).0, 0);
+    Start::on(server.data.clone()).serve();
+}
+
+#[tokio::test]
+async fn a_check_leaves_an_older_database_as_it_is() {
+    let mut server = Start::new().serve();
+    server.process.stop(PATIENCE).unwrap();
+    let path = server.data.join("stateward.db");
+    let config = || db::Config::sqlite(&path);
+    let change = |sql: &'static str| async move {
+        let db = db::Db::open(config()).await.unwrap();
+        db.write(move |tx| tx.execute(sql, &[])).await.unwrap();
+        db.close().await;
+    };
+    // As if an earlier version had left it.
+    change("DELETE FROM stateward_migrations WHERE set_name = 'access'").await;
+    let before = fs::read(&path).unwrap();
+    assert_eq!(verify(&server.data).0, 0);
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_log_that_was_taken_away_is_missed_with_any_database() {
+    let postgres = testbed::Postgres::start().expect("PostgreSQL");
+    let database = postgres.create_database().expect("a database");
+    let sqlite = testbed::process::scratch("elsewhere").unwrap().join("elsewhere.db");
+    for url in [format!("sqlite:{}", sqlite.display()), postgres.url(&database)] {
+        let with_url = |arguments: &[&str], data: &Path| {
+            let mut command = stateward(arguments);
+            command.arg("--data-dir").arg(data).env("STATEWARD_DATABASE_URL", &url);
+            command.output().unwrap()
+        };
+        let code = |data: &Path| with_url(&["audit", "verify"], data).status.code();
+        let start = |start: Start| start.variable("STATEWARD_DATABASE_URL", &url);
+        // Several servers with a log each share the database.
+        let mut servers: Vec<Server> = (0..2).map(|_| start(Start::new()).serve()).collect();
+        for server in &mut servers {
+            server.process.stop(PATIENCE).unwrap();
+            assert_eq!(code(&server.data), Some(0));
+        }
+        let data = &servers[0].data;
+        fs::remove_dir_all(data.join("audit")).unwrap();
+        assert_eq!(code(data), Some(7));
+        let mut refused = start(Start::on(data.clone())).spawn();
+        assert!(!refused.wait(PATIENCE).unwrap().success());
+        assert!(refused.log().contains("that is not in the data directory"), "{}", refused.log());
+        assert_eq!(code(data), Some(7), "a refused start hides nothing");
+        assert_eq!(code(&servers[1].data), Some(0));
+        assert!(with_url(&["audit", "accept"], data).status.success());
+        assert_eq!(code(data), Some(0));
+        for server in &servers {
+            start(Start::on(server.data.clone())).serve();
+        }
+        if url.starts_with("postgres") {
+            postgres.kill();
+            let unknown = with_url(&["audit", "verify", "--database-deadline", "2s"], data);
+            assert_eq!(unknown.status.code(), Some(6), "{unknown:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_torn_last_line_is_told_apart_from_tampering() {
     let server = history().await;
@@ -147,18 +234,17 @@ async fn rotation_and_expiry_leave_checkpoints() {
         verify(&server.data).1.contains("expired, covered by a checkpoint")
     };
     testbed::eventually(PATIENCE, expired).await;
+    let mut server = server;
+    server.process.stop(PATIENCE).unwrap();
     let (code, text) = verify(&server.data);
     assert_eq!(code, 0, "{text}");
-    // A file that goes without a checkpoint is another thing.
+    // A file that goes without a checkpoint is another thing. A server at rest has none that is about to go.
     let rotated = fs::read_dir(server.data.join("audit")).unwrap().flatten().map(|entry| entry.path());
     let mut rotated: Vec<_> = rotated.filter(|path| path.to_string_lossy().contains("/audit-0")).collect();
     rotated.sort();
-    drop(server.process);
-    if let Some(newest) = rotated.last().filter(|path| path.exists()) {
-        fs::remove_file(newest).unwrap();
-        let (code, text) = verify(&server.data);
-        assert_eq!(code, 7, "{text}");
-    }
+    fs::remove_file(rotated.last().expect("a file that was rotated away")).unwrap();
+    let (code, text) = verify(&server.data);
+    assert_eq!(code, 7, "{text}");
 }
 
 #[tokio::test]

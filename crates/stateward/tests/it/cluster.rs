@@ -1,9 +1,12 @@
 //! The gate in front of a real API server: who is let in, who may, and what happens when Kubernetes is gone.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use testbed::certificates::{Authority, Pair};
-use testbed::{AUDIENCE, Cluster, FRONT_PROXY_NAME, Scope, eventually, rule, scale, subject};
+use testbed::{
+    AUDIENCE, AuditEvent, Cluster, Direction, FRONT_PROXY_NAME, Scope, Toxiproxy, eventually, rule, scale, subject,
+};
 
 use crate::server::{PATIENCE, Server, Start, answer, status};
 
@@ -83,7 +86,11 @@ async fn wrong_audience_expired_garbage_and_missing_tokens_are_401() {
 #[tokio::test]
 async fn a_burst_of_a_hundred_requests_asks_kubernetes_once() {
     let cluster = Cluster::shared().await;
-    let (server, username) = server(cluster).await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--access-audiences", AUDIENCE);
+    // Longer than the burst takes on any machine: an answer that ends meanwhile is asked for again, and rightly so.
+    let ttl = ["--access-authentication-ttl", "--access-allow-ttl", "--access-deny-ttl"];
+    let server = ttl.iter().fold(start, |start, name| start.flag(name, "10m")).serve();
     let namespace = cluster.namespace("burst").await;
     cluster.service_account(&namespace, "app").await;
     let app = [subject::service_account(&namespace, "app")];
@@ -96,7 +103,9 @@ async fn a_burst_of_a_hundred_requests_asks_kubernetes_once() {
     let statuses = futures::future::join_all(requests).await;
     assert_eq!(statuses, vec![200; 100]);
 
-    let reviews = cluster.audit_events(|event| event.user == username).await;
+    // A review that the API server failed to answer was asked again, as it must be.
+    let answered = |event: &AuditEvent| event.user == delegator.username && event.status == 201;
+    let reviews = cluster.audit_events(answered).await;
     let tokens = reviews.iter().filter(|event| event.is_token_review()).count();
     let accesses = reviews.iter().filter(|event| event.is_subject_access_review()).count();
     assert_eq!((tokens, accesses), (1, 1));
@@ -205,6 +214,105 @@ async fn a_front_proxy_vouches_for_callers_only_with_its_own_certificate() {
     let (status, text) = as_jane(&client).await;
     assert_eq!(status, 403, "{text}");
     assert!(text.contains("user 'mallory'"), "the headers are ignored: {text}");
+}
+
+#[tokio::test]
+async fn a_proxy_whose_user_does_not_count_is_not_taken_for_the_caller() {
+    // Its own certificate would be an identity: clients and proxies have the same authority.
+    let authority = Authority::new("for both");
+    let file = testbed::process::scratch("ca").unwrap().join("ca.crt");
+    std::fs::write(&file, authority.certificate_pem()).unwrap();
+    let start = Start::new().tls().flag("--tls-client-ca-file", &file).flag("--front-proxy-ca-file", &file);
+    let start = start.flag("--front-proxy-allowed-names", "proxy");
+    let server = start.flag("--access-grants", "user:proxy=viewer@*,user:jane=viewer@*,user:other=viewer@*").serve();
+    let by = |client: &reqwest::Client, user: Option<&'static [u8]>| {
+        let request = server.request_by(client, "GET", "/probe/a/thing");
+        match user {
+            Some(user) => answer(request.header("X-Remote-User", user)),
+            None => answer(request),
+        }
+    };
+    let proxy = server.client_with(&authority.client("proxy", &[]));
+    assert_eq!(by(&proxy, Some(b"jane")).await.0, 200);
+    assert_eq!(by(&proxy, None).await.0, 200, "without a user it speaks for itself");
+    for unusable in [&b"system:admin"[..], b"system:anonymous", b"j\xe4ne", b""] {
+        let (status, text) = by(&proxy, Some(unusable)).await;
+        assert_eq!(status, 401, "{unusable:?}: {text}");
+        assert!(text.contains("the front proxy passes on a user"), "{text}");
+    }
+    let other = server.client_with(&authority.client("other", &[]));
+    assert_eq!(by(&other, Some(b"system:admin")).await.0, 200, "the headers of one that is no proxy are ignored");
+}
+
+#[tokio::test]
+async fn authorities_in_files_are_read_again_while_the_cluster_cannot_be_asked() {
+    let cluster = Cluster::shared().await;
+    let toxiproxy = Toxiproxy::start().expect("toxiproxy");
+    let way = toxiproxy.proxy(cluster.url().trim_start_matches("https://")).await.expect("a proxy");
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let kubeconfig = delegator.kubeconfig.clone().with_server(&format!("https://{}", way.address));
+    let (before, after) = (Authority::new("before"), Authority::new("after"));
+    let file = testbed::process::scratch("ca").unwrap().join("ca.crt");
+    std::fs::write(&file, before.certificate_pem()).unwrap();
+    let start = Start::new().cluster(&kubeconfig).tls().flag("--tls-client-ca-file", &file);
+    let server = start.flag("--access-review-deadline", "1s").serve();
+    let by = |pair: Pair| status(server.request_by(&server.client_with(&pair), "GET", "/probe/a/thing"));
+    let (old, new) = (before.client("jane", &[]), after.client("jane", &[]));
+    let of_cluster = cluster.client_ca().client("jane", &[]);
+    let known = |status: u16| status == 403 || status == 503;
+    assert!(known(by(old.clone()).await) && known(by(of_cluster.clone()).await));
+    assert_eq!(by(new.clone()).await, 401);
+
+    way.timeout(Direction::Downstream).await.expect("toxiproxy");
+    std::fs::write(&file, after.certificate_pem()).unwrap();
+    // Whoever is known gets no further now: nobody can say what they may.
+    eventually(PATIENCE, || async { known(by(new.clone()).await) }).await;
+    assert_eq!(by(old).await, 401);
+    assert!(known(by(of_cluster).await), "the cluster's own authority counts as last seen");
+    let log = server.process.log();
+    assert_eq!(log.matches("do not count until this is mended").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn many_new_tokens_of_one_address_are_reviewed_and_let_in() {
+    let cluster = Cluster::shared().await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let start = Start::new().cluster(&delegator.kubeconfig).tls().flag("--access-audiences", AUDIENCE);
+    let server = start.flag("--access-new-tokens", "5").serve();
+    let namespace = cluster.namespace("newcomers").await;
+    cluster.service_account(&namespace, "app").await;
+    let mut tokens = Vec::new();
+    for number in 0..30 {
+        tokens.push(cluster.signed_token(&namespace, "app", &[AUDIENCE], 3600 + number).await);
+    }
+    let client = server.client();
+    let path = probe(&namespace);
+    // More than the rate, and none of them in vain: the places of those who were good are taken by the next.
+    for token in &tokens {
+        assert_eq!(status(server.request_by(&client, "GET", &path).bearer_auth(token)).await, 403);
+    }
+    // A flood of bad ones: whoever was turned away and comes again gets in.
+    let (over, turned_away) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let flood = (0..20).map(|number| {
+        let (client, path, over, turned_away, server) = (&client, &path, &over, &turned_away, &server);
+        async move {
+            for round in 0.. {
+                if over.load(Relaxed) {
+                    break;
+                }
+                let request = server.request_by(client, "GET", path).bearer_auth(format!("bad-{number}-{round}"));
+                turned_away.fetch_add(usize::from(status(request).await == 429), Relaxed);
+            }
+        }
+    });
+    let late = cluster.signed_token(&namespace, "app", &[AUDIENCE], 7200).await;
+    let gets_in = async {
+        eventually(PATIENCE, || async { turned_away.load(Relaxed) > 40 }).await;
+        let get = || status(server.request_by(&client, "GET", &path).bearer_auth(&late));
+        eventually(PATIENCE, || async { get().await == 403 }).await;
+        over.store(true, Relaxed);
+    };
+    tokio::join!(futures::future::join_all(flood), gets_in);
 }
 
 #[tokio::test]
@@ -332,6 +440,36 @@ async fn the_end_of_the_audit_log_goes_to_a_lease() {
     let found = verify();
     assert_eq!(found.status.code(), Some(7));
     assert!(text(&found).contains("the Lease remembers"), "{}", text(&found));
+    assert!(!server.data.join("stateward.db").exists(), "a check makes no database");
+
+    // A server that starts on it nevertheless says so and does not lower the Lease.
+    let again = |data: &std::path::Path| {
+        let start = Start::on(data.to_owned()).flag("--cluster-kubeconfig", &kubeconfig);
+        let start = start.flag("--audit-lease-every", "1s").flag("--metrics-listen", "127.0.0.1:0");
+        start.flag("--cluster-namespace", &delegator.namespace).serve()
+    };
+    let remembered = published().await.expect("a head");
+    let mut server = again(&server.data);
+    let readiness = |server: &Server| {
+        let request = server.client().get(server.metrics_url().replace("/metrics", "/readyz?verbose"));
+        async move { request.send().await.unwrap().text().await.unwrap() }
+    };
+    eventually(PATIENCE, || async { readiness(&server).await.contains("[-] audit lease not ready") }).await;
+    assert_eq!(published().await, Some(remembered), "{}", server.process.log());
+    server.process.stop(PATIENCE).unwrap();
+    assert_eq!(published().await, Some(remembered));
+    let found = verify();
+    assert_eq!(found.status.code(), Some(7), "{}", text(&found));
+
+    // Accepted, the numbers go on after the one that the Lease remembers.
+    let mut accept = crate::run::stateward(&["audit", "accept", "--cluster-namespace", &delegator.namespace]);
+    let accepted = accept.arg("--data-dir").arg(&server.data).arg("--cluster-kubeconfig").arg(&kubeconfig).output();
+    assert!(accepted.as_ref().unwrap().status.success(), "{accepted:?}");
+    let server = again(&server.data);
+    eventually(PATIENCE, || async { published().await.is_some_and(|head| head > remembered) }).await;
+    assert!(readiness(&server).await.contains("[+] audit lease ok"), "{}", readiness(&server).await);
+    let found = verify();
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found));
 }
 
 #[tokio::test]

@@ -4,10 +4,13 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fastrand::Rng;
+use http_body_util::Full;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use testbed::{scale, seed};
 
-use crate::server::{Server, Start, status};
+use crate::server::{PATIENCE, Server, Start, status};
 
 const METHODS: &[&str] = &[
     "GET",
@@ -29,6 +32,7 @@ const METHODS: &[&str] = &[
     "LÖCK",
     "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 ];
+/// `LONG` stands for a name that is too long for anything.
 const PATHS: &[&str] = &[
     "/",
     "/healthz",
@@ -38,6 +42,20 @@ const PATHS: &[&str] = &[
     "/api/v1/tokens",
     "/api/v1/tokens/x",
     "/probe/a/b",
+    "/api/v1/tokens/%00",
+    "/api/v1/tokens/LONG",
+    "/api/v1/tokens/a%00b",
+    "/state/a/%00",
+    "/state/%00/a",
+    "/api/states/%00",
+    "/api/states/a/%00/versions",
+    "/api/states?namespace=%00",
+    "/v1/clusters/%00",
+    "/v1/objects/%00",
+    "/v1/suggest?field=%00&prefix=%00",
+    "/v1/who-can-see?id=%00",
+    "/explore?q=%00",
+    "/graphql",
     "/probe/a/b/c",
     "/probe//b",
     "/probe/%00/b",
@@ -114,6 +132,8 @@ const BODIES: &[&str] = &[
     "{\"grants\":[[]]}",
 ];
 
+static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "a".repeat(3000));
+
 /// One request, put together from parts that are each wrong in their own way, sometimes cut, sometimes with noise.
 fn request(rng: &mut Rng, token: &str) -> Vec<u8> {
     if rng.u8(..) < 16 {
@@ -151,7 +171,7 @@ fn request(rng: &mut Rng, token: &str) -> Vec<u8> {
     }
     text.push_str("\r\n");
     text.push_str(pick(rng, BODIES));
-    let mut bytes = text.into_bytes();
+    let mut bytes = text.replace("LONG", &LONG).into_bytes();
     if rng.u8(..) < 40 {
         bytes.truncate(rng.usize(..=bytes.len()));
     }
@@ -173,6 +193,65 @@ fn exchange(server: &Server, bytes: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     answer
+}
+
+/// A request as HTTP/2 carries it, wrong in its path, method, headers or body only: frames of noise hardly ever make one.
+fn h2_request(rng: &mut Rng, token: &str) -> Option<http::Request<Full<Bytes>>> {
+    let pick = |rng: &mut Rng, list: &[&'static str]| list[rng.usize(..list.len())];
+    let path = pick(rng, PATHS).replace("LONG", &LONG);
+    let mut request = http::Request::builder().method(pick(rng, METHODS)).uri(format!("http://localhost{path}"));
+    if rng.u8(..) < 200 {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    for _ in 0..rng.usize(0..3) {
+        // What cannot be a header there is left out.
+        let header = pick(rng, HEADERS).split_once(": ");
+        if let Some((name, value)) = header.filter(|(name, _)| name.parse::<http::HeaderName>().is_ok())
+            && let Ok(value) = http::HeaderValue::from_bytes(value.as_bytes())
+        {
+            request = request.header(name, value);
+        }
+    }
+    request.body(Full::from(pick(rng, BODIES))).ok()
+}
+
+/// The status of a request over HTTP/2; none if the stream or the connection ended without one.
+async fn exchange_h2(server: &Server, request: http::Request<Full<Bytes>>) -> Option<u16> {
+    let stream = tokio::net::TcpStream::connect(server.address()).await.expect("a connection");
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("a handshake");
+    let connection = tokio::spawn(connection);
+    let answer = tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("an end within a minute");
+    connection.abort();
+    Some(answer.ok()?.status().as_u16())
+}
+
+#[tokio::test]
+async fn malformed_requests_over_h2_cause_no_panic_and_no_5xx() {
+    let mut rng = Rng::with_seed(seed("malformed h2"));
+    let server = Start::new().serve();
+    let token = server.first_token();
+    let mut statuses = std::collections::BTreeMap::<Option<u16>, usize>::new();
+    // Each path once as it is, then whatever comes together.
+    let plain = PATHS.iter().flat_map(|path| ["GET", "DELETE"].map(|method| (method, path.replace("LONG", &LONG))));
+    let plain = plain.filter_map(|(method, path)| {
+        let request = http::Request::builder().method(method).uri(format!("http://localhost{path}"));
+        request.header("authorization", format!("Bearer {token}")).body(Full::default()).ok()
+    });
+    let wild = (0..scale().of(500, 5_000)).filter_map(|_| h2_request(&mut rng, &token));
+    for request in plain.collect::<Vec<_>>().into_iter().chain(wild) {
+        let shown = format!("{request:?}");
+        let status = exchange_h2(&server, request).await;
+        *statuses.entry(status).or_default() += 1;
+        assert!(status.is_none_or(|status| (100..500).contains(&status)), "{status:?}: {shown}");
+    }
+    let answered = |wanted: fn(u16) -> bool| statuses.keys().any(|status| status.is_some_and(wanted));
+    assert!(answered(|status| status == 200) && answered(|status| (400..500).contains(&status)), "{statuses:?}");
+    let none = statuses.get(&None).copied().unwrap_or_default();
+    assert!(none * 2 < statuses.values().sum(), "most are answered: {statuses:?}");
+    assert_eq!(status(server.request("GET", "/readyz")).await, 200);
+    let log = server.process.log();
+    assert!(!log.contains("panicked"), "{log}");
 }
 
 #[tokio::test]

@@ -246,6 +246,40 @@ async fn wrong_tokens_are_refused_with_the_field_and_the_cure() {
 }
 
 #[tokio::test]
+async fn a_token_that_cannot_be_is_not_found_and_the_question_is_on_record() {
+    let server = Start::new().serve();
+    let (admin, weak) = (server.first_token(), token(&server, "weak", &["viewer@*"]).await);
+    for id in ["%00", "a%00b", "%20", "%FF", &"a".repeat(300)] {
+        let path = format!("/api/v1/tokens/{id}");
+        let (status, text) = answer(server.request("DELETE", &path).bearer_auth(&admin)).await;
+        assert!(status == 404 || (id == "%FF" && status == 400), "{id}: {status} {text}");
+        let refused = answer(server.request("DELETE", &path).bearer_auth(&weak)).await.0;
+        assert!(refused == 403 || (id == "%FF" && refused == 400), "{id}: {refused}");
+    }
+    let lines = || {
+        let log = fs::read_to_string(server.data.join("audit/audit.log")).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let about = |line: &Value| line["resource"] == "tokens" && line["verb"] == "delete";
+        lines.filter(about).map(|line| line["result"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    testbed::eventually(PATIENCE, || async { lines().iter().filter(|result| *result == "denied").count() == 4 }).await;
+    assert_eq!(lines().iter().filter(|result| *result == "failed: Not Found").count(), 4, "{:?}", lines());
+}
+
+#[tokio::test]
+async fn a_token_is_shown_when_it_is_made_as_it_is_in_the_list() {
+    let server = Start::new().serve();
+    let admin = server.first_token();
+    let body = json!({"name": "x", "grants": ["viewer@*"], "expires_in_seconds": 3600});
+    let (_, mut made) = create(&server, &admin, body).await;
+    made.as_object_mut().unwrap().remove("token");
+    let (_, text) = answer(server.request("GET", "/api/v1/tokens").bearer_auth(&admin)).await;
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let listed = list["items"].as_array().unwrap().iter().find(|item| item["name"] == "x").unwrap();
+    assert_eq!(*listed, made);
+}
+
+#[tokio::test]
 async fn a_token_ends_when_its_time_is_over() {
     let server = Start::new().serve();
     let body = json!({"name": "short", "grants": ["viewer@*"], "expires_in_seconds": 2});

@@ -1,6 +1,8 @@
 //! The Lease as a second witness, on a real API server.
 
-use access::audit::{Fault, Witness, lease_name, publish_head_to_lease, read_head_from_lease, verify};
+use access::audit::{
+    Fault, Head, LeaseError, Witness, lease_name, publish_head_to_lease, read_head_from_lease, verify,
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use testbed::Cluster;
@@ -25,6 +27,16 @@ async fn a_head_in_a_lease_tells_that_log_and_database_were_rolled_back_together
     }
     let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get(&lease_name(&instance)).await.unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity, Some(instance.clone()));
+    // A log that ends before what the Lease remembers, or ends otherwise, does not lower it.
+    let remembered = audit.head();
+    let before = Head { n: remembered.n - 1, ..remembered };
+    let other = Head { n: remembered.n, ..Head::NONE };
+    for head in [before, other] {
+        let refused = publish_head_to_lease(client.clone(), &namespace, &instance, head).await.unwrap_err();
+        assert!(matches!(refused, LeaseError::Ahead { known, .. } if known == remembered.n), "{refused}");
+        let head = read_head_from_lease(client.clone(), &namespace, &instance).await.unwrap();
+        assert_eq!(head, Some(remembered));
+    }
     audit.close().await;
 
     let head = read_head_from_lease(client, &namespace, &instance).await.unwrap().unwrap();

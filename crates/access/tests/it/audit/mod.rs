@@ -81,8 +81,8 @@ impl Place {
 
     /// Checks the log against the database.
     pub(crate) async fn verify(&self) -> Report {
-        let heads: Vec<_> = self.head().await.map(|head| (Witness::Database, head)).into_iter().collect();
-        verify(&self.directory(), &self.key(), &heads).unwrap()
+        let head = self.head().await.unwrap_or(Head::NONE);
+        verify(&self.directory(), &self.key(), &[(Witness::Database, head)]).unwrap()
     }
 
     /// Every whole line that is there, by its number; one that is being written is not whole.

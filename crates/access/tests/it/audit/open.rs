@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use access::audit::{Audit, Error, Fault};
+use access::audit::{Audit, Error, Fault, Head, missing_instance, read_instance};
 
 use super::{Place, act, files, told};
 
@@ -35,7 +35,7 @@ async fn two_cannot_write_one_log() {
 async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
     // Each row takes away or changes something that no crash does.
     type Damage = fn(&Place);
-    let damages: [(&str, Damage); 8] = [
+    let damages: [(&str, Damage); 13] = [
         ("last line cut off", |place| rewrite(place, |lines| drop(lines.pop()))),
         ("last line torn, though the database knows it", |place| {
             rewrite(place, |lines| {
@@ -48,6 +48,19 @@ async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
         ("current file deleted", |place| fs::remove_file(place.directory().join("audit.log")).unwrap()),
         ("current file emptied", |place| fs::write(place.directory().join("audit.log"), "").unwrap()),
         ("instance deleted", |place| fs::remove_file(place.directory().join("audit.instance")).unwrap()),
+        ("database deleted", forget),
+        ("database deleted and the end cut off", |place| {
+            forget(place);
+            rewrite(place, |lines| lines.truncate(2));
+        }),
+        ("database deleted, the current file, too", |place| {
+            forget(place);
+            fs::remove_file(place.directory().join("audit.log")).unwrap();
+        }),
+        ("all of it deleted", |place| fs::remove_dir_all(place.directory()).unwrap()),
+        ("another log in its place", |place| {
+            fs::write(place.directory().join("audit.instance"), "c0ffee00-0000-4000-8000-000000000000\n").unwrap();
+        }),
         ("key deleted", |place| fs::remove_file(place.key_file()).unwrap()),
     ];
     for (what, damage) in damages {
@@ -59,16 +72,16 @@ async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
         audit.close().await;
         let head = place.head().await.unwrap();
         damage(&place);
-        let before = files(&place.directory());
+        let before = if place.directory().exists() { files(&place.directory()) } else { Vec::new() };
         let error = Audit::open(place.config(), place.db().await).await.unwrap_err();
         assert!(matches!(error, Error::Tampered { .. }), "{what}: {error}");
         assert!(error.to_string().contains("stateward audit verify"), "{what}: {error}");
         assert_eq!(files(&place.directory()), before, "{what}: nothing was changed");
 
-        let audit = Audit::open_after_tampering(place.config(), place.db().await).await.unwrap();
+        let audit = Audit::open_after_tampering(place.config(), place.db().await, None).await.unwrap();
         let receipt = audit.commit(act("after")).await.unwrap();
         audit.close().await;
-        if what != "instance deleted" {
+        if !what.starts_with("database deleted") && what != "another log in its place" {
             assert!(receipt.n > head.n, "{what}: numbers go on");
         }
         let report = place.verify().await;
@@ -79,6 +92,64 @@ async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
         // And from then on it is a log like any other.
         place.open().await.close().await;
         assert!(!place.verify().await.tampered(), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_first_start_that_ends_before_its_head_is_known_is_no_tampering() {
+    let place = Place::new("first").rotating_at(1500);
+    let audit = place.open().await;
+    let _receipt = audit.commit(act("x")).await.unwrap();
+    audit.close().await;
+    let start = |lines: &mut Vec<String>| lines.truncate(1);
+    for half in ["", "{\"n\":2,\"ti"] {
+        forget(&place);
+        rewrite(&place, |lines| {
+            start(lines);
+            lines.push(half.to_owned());
+        });
+        let report = place.verify().await;
+        assert!(!report.tampered(), "{half:?}: {}", told(&report));
+        place.open().await.close().await;
+        assert!(!place.verify().await.tampered());
+    }
+}
+
+#[tokio::test]
+async fn a_log_from_before_there_was_a_copy_of_its_name_gets_one() {
+    let place = Place::new("copy");
+    place.open().await.close().await;
+    assert_eq!(missing_instance(&place.directory()).unwrap(), None);
+    fs::remove_file(place.root.join("audit.instance")).unwrap();
+    place.open().await.close().await;
+    let name = read_instance(&place.directory()).unwrap();
+    fs::remove_dir_all(place.directory()).unwrap();
+    assert_eq!(missing_instance(&place.directory()).unwrap(), name);
+}
+
+#[tokio::test]
+async fn a_log_that_ends_before_a_remembered_head_is_set_aside_when_it_is_accepted() {
+    let place = Place::new("remembered");
+    place.open().await.close().await;
+    let head = place.head().await.unwrap();
+    let remembered = Head { n: head.n + 10, ..head };
+    let audit = Audit::open_after_tampering(place.config(), place.db().await, Some(remembered)).await.unwrap();
+    audit.close().await;
+    assert!(place.lines().keys().all(|n| *n > remembered.n), "numbers go on after the one that is remembered");
+    let report = place.verify().await;
+    assert!(!report.tampered() && report.has(Fault::Restarted), "{}", told(&report));
+    // One that it has is no reason.
+    let head = place.head().await.unwrap();
+    let audit = Audit::open_after_tampering(place.config(), place.db().await, Some(head)).await.unwrap();
+    audit.close().await;
+    let restarts = place.lines().into_values().filter(|line| line["kind"] == "restart").count();
+    assert_eq!(restarts, 1);
+}
+
+/// Takes the database away.
+fn forget(place: &Place) {
+    for file in ["test.db", "test.db-wal", "test.db-shm"] {
+        let _ = fs::remove_file(place.root.join(file));
     }
 }
 

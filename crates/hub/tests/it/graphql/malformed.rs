@@ -133,3 +133,30 @@ async fn what_the_schema_does_not_have_is_refused_without_values() {
     let (code, text) = admin.refused(create, json!({ "in": both })).await;
     assert!(code == "INVALID" && text.contains("leave one out"), "{text}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_nul_in_any_text_that_is_looked_for_is_the_fault_of_the_request() {
+    for place in [Place::sqlite(), Place::postgres()] {
+        let front = Front::open(place).await;
+        let admin = front.admin().await;
+        let texts = [
+            "query($t: ID!) { typeInstance(id: $t) { id } }",
+            "query($t: String) { typeInstances(filter: { name: $t }) { id } }",
+            "query($t: String) { typeInstances(filter: { createdBy: $t }) { id } }",
+            "query($t: String) { typeInstances(filter: { backend: $t }) { id } }",
+            "query($t: String) { typeInstances(filter: { namespace: $t }) { id } }",
+            "query($t: NodePath!) { typeInstances(filter: { typeRef: { path: $t } }) { id } }",
+            "query($t: NodePath!) { typeInstances(filter: { attributes: [{ path: $t }] }) { id } }",
+            "mutation($t: ID!) { deleteTypeInstance(id: $t) }",
+            "mutation($t: ID!) { lockTypeInstances(in: { ids: [$t], ownerID: \"a\" }) }",
+        ];
+        for query in texts {
+            let body = json!({ "query": query, "variables": { "t": "a\u{0}b" } }).to_string();
+            let (status, text) = admin.send(body).await;
+            assert_eq!(status, StatusCode::OK, "{query}: {text}");
+            let (code, _) = error(&text);
+            let fine = ["INVALID", "NOT_FOUND"].contains(&code.as_str()) || !text.contains("errors");
+            assert!(fine, "{query}: {text}");
+        }
+    }
+}

@@ -71,12 +71,17 @@ async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Proble
 async fn revoke(State(app): State<App>, caller: Caller, Path(id): Path<String>) -> Result<Response, Problem> {
     let tokens = store(&app)?;
     let action = Action::on("delete", GROUP, "tokens");
-    let action = match tokens.id_of(&id).await.map_err(|error| problem(&error))? {
-        Some(id) => action.named(id),
-        None => action,
+    // A look-up that fails is the act's failure, so that it is decided and on record as any other.
+    let found = tokens.id_of(&id).await;
+    let action = match &found {
+        Ok(Some(id)) => action.named(id),
+        _ => action,
     };
-    let TokenRecord { id, name, .. } =
-        caller.act(action, async move { tokens.revoke(&id).await.map_err(|error| problem(&error)) }).await?;
+    let revoke = async move {
+        let id = found.map_err(|error| problem(&error))?.ok_or_else(|| problem(&TokenError::NotFound))?;
+        tokens.revoke(&id).await.map_err(|error| problem(&error))
+    };
+    let TokenRecord { id, name, .. } = caller.act(action, revoke).await?;
     Ok(Json(Ended { id, name, revoked: true }).into_response())
 }
 
