@@ -57,7 +57,7 @@ pub(crate) const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "explorer-index",
-        about: "questions, revocation, ingest, memory and warm start of 10,000 and 100,000 rows (--full: 1,000,000), against goals",
+        about: "questions, revocation, ingest, memory and warm start of 10,000, 100,000 and 1,000,000 rows, against goals",
         run: Run::Rows(explorer_index::run),
     },
     Benchmark {

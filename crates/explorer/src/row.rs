@@ -19,6 +19,9 @@ pub struct Key {
     pub name: String,
 }
 
+/// How many bytes of a message a row has at most: rows are sorted by it, and cursors hold it. The body has it all.
+const MESSAGE: usize = 4096;
+
 /// An object with what is searched and shown of it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
@@ -62,6 +65,12 @@ impl Key {
     }
 }
 
+/// As much of a message as a row has.
+pub(crate) fn message(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MESSAGE));
+    text
+}
+
 impl Row {
     pub fn id(&self) -> String {
         self.key.id(&self.version)
@@ -88,6 +97,14 @@ mod tests {
             kind: own("Role"),
             name: own("system:x"),
         }
+    }
+
+    #[test]
+    fn a_message_is_cut_between_two_letters() {
+        assert_eq!(message("short".to_owned()), "short");
+        assert_eq!(message("x".repeat(MESSAGE + 1)).len(), MESSAGE);
+        let cut = message(format!("x{}", "ß".repeat(MESSAGE)));
+        assert_eq!((cut.len(), cut.chars().next_back()), (MESSAGE - 1, Some('ß')));
     }
 
     #[test]

@@ -26,6 +26,16 @@ impl Health {
     }
 }
 
+impl Health {
+    /// Since when it is not, if so.
+    pub fn lost(&self) -> Option<Timestamp> {
+        match *self {
+            Health::Listing { since } | Health::Lost { since, .. } => Some(since),
+            Health::Synced { .. } | Health::Absent { .. } | Health::Removed => None,
+        }
+    }
+}
+
 /// Why a stream hears nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

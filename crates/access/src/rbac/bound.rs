@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::object::RbacKey;
+use super::MASTERS;
+use super::explain::Means;
 use super::policy::Policy;
 use super::request::Who;
 use super::rule::Rule;
@@ -11,10 +12,7 @@ use super::subject::Subject;
 /// A rule that holds for somebody, and how it comes to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bound {
-    pub binding: RbacKey,
-    pub role: RbacKey,
-    /// Which of the role's rules, counted from 0.
-    pub rule: usize,
+    pub by: Means,
     /// All whom the binding is for.
     pub subjects: Vec<Subject>,
     pub verbs: Vec<Arc<str>>,
@@ -25,18 +23,17 @@ pub struct Bound {
 }
 
 impl Policy {
-    /// The rules about resources that hold for somebody, sorted; a binding that counts for several reasons comes once.
+    /// The rules about resources that hold for somebody, sorted; a binding that counts for several reasons comes once. What
+    /// `system:masters` needs no binding for comes first.
     pub fn bound(&self, who: &Who) -> Vec<Bound> {
-        let mut bound: Vec<Bound> = Vec::new();
+        let mut bound: Vec<Bound> = who.is_master().then(everything).into_iter().collect();
         for binding in self.bindings_of(who) {
             let Some(role) = &binding.role else { continue };
             let rules = self.rules_of(binding).iter().enumerate().filter(|(_, rule)| rule.is_about_resources());
             bound.extend(rules.map(|(number, rule)| {
                 let Rule { verbs, groups, resources, names, .. } = rule;
                 Bound {
-                    binding: binding.key.clone(),
-                    role: role.clone(),
-                    rule: number,
+                    by: Means::Binding { binding: binding.key.clone(), role: role.clone(), rule: number },
                     subjects: binding.subjects.clone(),
                     verbs: verbs.to_vec(),
                     groups: groups.to_vec(),
@@ -51,8 +48,16 @@ impl Policy {
     }
 }
 
+/// What the members of `system:masters` may do.
+fn everything() -> Bound {
+    let all = || vec![Arc::from("*")];
+    let subjects = vec![Subject::Group { name: MASTERS.to_owned() }];
+    Bound { by: Means::Masters, subjects, verbs: all(), groups: all(), resources: all(), names: Vec::new() }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::explain::Means;
     use super::super::fixtures::{binding, policy, role, who};
 
     #[test]
@@ -67,8 +72,11 @@ mod tests {
         ]);
         let told = |user: &str| -> Vec<String> {
             let bound = policy.bound(&who(user));
-            let tell = |rule: &super::Bound| {
-                format!("{} {} {} {:?} {:?}", rule.binding, rule.role, rule.rule, rule.resources, rule.names)
+            let tell = |bound: &super::Bound| match &bound.by {
+                Means::Masters => format!("masters {:?} {:?} {:?}", bound.verbs, bound.groups, bound.resources),
+                Means::Binding { binding, role, rule } => {
+                    format!("{binding} {role} {rule} {:?} {:?}", bound.resources, bound.names)
+                }
             };
             bound.iter().map(tell).collect()
         };
@@ -83,5 +91,7 @@ mod tests {
         );
         assert_eq!(told("jim").len(), 2);
         assert!(told("jill").is_empty());
+        let master = told("jim system:masters");
+        assert_eq!((master.len(), master[0].as_str()), (3, "masters [\"*\"] [\"*\"] [\"*\"]"));
     }
 }

@@ -125,13 +125,15 @@ impl Store {
     /// namespaces of the cluster says it again for those that are not there.
     pub fn namespace_ended(&self, cluster: &str, namespace: &str) -> Ticket {
         let mut index = self.write();
-        let orphaned = index.namespace_ended(cluster, namespace);
-        let heads: Vec<Change> = orphaned.into_iter().map(|slot| head(&index, slot)).collect();
-        self.copy.push(heads)
+        let changed = index.namespace_ended(cluster, namespace);
+        self.copy.push(heads(&index, changed))
     }
 
-    pub fn namespace_began(&self, cluster: &str, namespace: &str) {
-        self.write().namespace_began(cluster, namespace);
+    /// A namespace is there; see [`Index::namespace_began`].
+    pub fn namespace_began(&self, cluster: &str, namespace: &str, at: Option<i64>) -> Ticket {
+        let mut index = self.write();
+        let changed = index.namespace_began(cluster, namespace, at);
+        self.copy.push(heads(&index, changed))
     }
 
     /// See [`Index::set_stale`].
@@ -174,6 +176,10 @@ fn written(index: &Index, deletions: impl IntoIterator<Item = Deletion>) -> Vec<
 
 fn remove(slot: Slot) -> Change {
     Change::Row(slot, Write::Remove)
+}
+
+fn heads(index: &Index, slots: Vec<Slot>) -> Vec<Change> {
+    slots.into_iter().map(|slot| head(index, slot)).collect()
 }
 
 fn head(index: &Index, slot: Slot) -> Change {

@@ -172,6 +172,8 @@ pub(super) struct FacetsAnswer {
     pub(super) facets: Vec<FacetAnswer>,
     /// What people call the labels, by the field's name.
     pub(super) human_readable_labels: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub(super) clusters: ClustersAnswer,
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -19,9 +19,7 @@ use super::Http;
 use super::answers::time;
 use super::asked::Asked;
 use super::problem::problem;
-use crate::service::{
-    Authorizer, ClusterReport, Crossing, Explorer, KindReport, KindState, NewCluster, Person, Rules, Source,
-};
+use crate::service::{Authorizer, ClusterReport, Crossing, Explorer, KindReport, KindState, NewCluster, Person, Rules};
 
 const GROUP: &str = "stateward.dev";
 const RESOURCE: &str = "clusters";
@@ -58,6 +56,9 @@ pub(super) const ROUTES: &[Route<Http>] = &[
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ClusterList {
     pub(super) clusters: Vec<ClusterAnswer>,
+    /// What is wrong beside single clusters; only for those who may list clusters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) faults: Vec<String>,
 }
 
 /// A cluster and how it is doing.
@@ -72,7 +73,7 @@ pub(super) struct ClusterAnswer {
     pub(super) source: &'static str,
     /// rbac or review.
     pub(super) authorizer: &'static str,
-    /// Why nothing of it is followed; only for those who may list clusters.
+    /// What is wrong with it, and what to do; only for those who may list clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fault: Option<String>,
     /// Why nothing is shown of it now to anybody.
@@ -130,13 +131,13 @@ async fn list(asked: Asked) -> Result<Response, Problem> {
         Err(refused) if refused.status == StatusCode::FORBIDDEN => false,
         Err(problem) => return Err(problem),
     };
-    let reports = asked.explorer().clusters();
-    let clusters = if everything {
-        reports.into_iter().map(ClusterAnswer::whole).collect()
+    let explorer = asked.explorer();
+    Ok(answer(if everything {
+        let clusters = explorer.clusters().into_iter().map(ClusterAnswer::whole).collect();
+        ClusterList { clusters, faults: explorer.faults() }
     } else {
-        in_sight(asked.explorer(), &asked.caller).await
-    };
-    Ok(answer(ClusterList { clusters }))
+        ClusterList { clusters: in_sight(explorer, &asked.caller).await, faults: Vec::new() }
+    }))
 }
 
 /// The clusters in which the caller is somebody, as far as everybody may know.
@@ -213,11 +214,7 @@ impl ClusterAnswer {
         ClusterAnswer {
             name: report.name,
             uid: report.uid,
-            source: match report.source {
-                Source::Local => "local",
-                Source::Added => "added",
-                Source::Secret => "secret",
-            },
+            source: report.source.word(),
             authorizer: match report.authorizer {
                 Authorizer::Rbac => "rbac",
                 Authorizer::Review => "review",

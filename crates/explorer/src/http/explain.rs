@@ -6,6 +6,7 @@ use access::http::api::{self, Answer, Input, Operation, Route, answer};
 use access::rbac::{Means, RbacKey, Reason, Request, Who};
 use axum::response::Response;
 use axum::routing::get;
+use kube::api::ApiResource;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
@@ -146,6 +147,10 @@ async fn who_can_see(asked: Asked) -> Result<Response, Problem> {
         return Err(Problem::new(StatusCode::CONFLICT, message, "ask for one user: `kubectl auth can-i --as`"));
     }
     let (group, resource) = wanted.resource(explorer, &cluster)?;
+    if let Some(namespaced) = explorer.is_namespaced(&cluster, &group, &resource.kind) {
+        wanted.check_scope(namespaced)?;
+    }
+    let resource = resource.plural;
     // The answer names subjects, bindings and roles: it is for those who may read them all.
     let readable = explorer.policy(&cluster, |policy| {
         RBAC.iter().all(|resource| {
@@ -219,16 +224,31 @@ impl<'a> Wanted<'a> {
         whole.then_some(Wanted { kind: kind_of(kind), group, namespace, name })
     }
 
-    /// Group and plural of the kind, as that cluster has it.
-    fn resource(&self, explorer: &Explorer, cluster: &str) -> Result<(String, String), Problem> {
+    /// A kind has objects in namespaces or in none: of an object that cannot exist nothing is to be told.
+    fn check_scope(&self, namespaced: bool) -> Result<(), Problem> {
+        match (namespaced, self.namespace.is_empty()) {
+            (true, true) => Err(Problem::bad_request(
+                "the parameter 'object' has no namespace, and objects of its kind live in one",
+                "write KIND/NAMESPACE/NAME",
+            )),
+            (false, false) => Err(Problem::bad_request(
+                "the parameter 'object' has a namespace, and objects of its kind live in none",
+                "write KIND/NAME",
+            )),
+            (true, false) | (false, true) => Ok(()),
+        }
+    }
+
+    /// Group and resource of the kind, as that cluster has it.
+    fn resource(&self, explorer: &Explorer, cluster: &str) -> Result<(String, ApiResource), Problem> {
         let is_it = |group: &str, kind: &str| {
             kind.eq_ignore_ascii_case(self.kind) && self.group.is_none_or(|wanted| wanted == group)
         };
         let specs: Vec<_> = explorer.kinds().iter().filter(|spec| is_it(&spec.group, &spec.kind)).collect();
-        let found: Vec<(String, String)> = specs
+        let found: Vec<(String, ApiResource)> = specs
             .iter()
             .filter_map(|spec| explorer.resource(cluster, &spec.group, &spec.kind))
-            .map(|resource| (resource.group, resource.plural))
+            .map(|resource| (resource.group.clone(), resource))
             .collect();
         match found.as_slice() {
             [one] => Ok(one.clone()),
@@ -281,6 +301,17 @@ pub(super) fn authorizer(explorer: &Explorer, cluster: &str) -> Authorizer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_that_cannot_exist_is_refused_with_the_way_to_name_one() {
+        let hint = |text: &str, namespaced: bool| {
+            Wanted::read(text).unwrap().check_scope(namespaced).err().map(|problem| problem.hint)
+        };
+        assert_eq!(hint("HelmRelease/a/web", true), None);
+        assert_eq!(hint("Namespace/a", false), None);
+        assert!(hint("HelmRelease/web", true).is_some_and(|hint| hint.contains("KIND/NAMESPACE/NAME")));
+        assert!(hint("Namespace/a/a", false).is_some_and(|hint| hint.contains("KIND/NAME")));
+    }
 
     #[test]
     fn an_object_is_named_with_or_without_namespace_and_group() {

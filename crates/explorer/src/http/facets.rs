@@ -10,7 +10,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
 use super::Http;
-use super::answers::{FacetsAnswer, SuggestAnswer};
+use super::answers::{ClustersAnswer, FacetsAnswer, SuggestAnswer};
 use super::asked::Asked;
 use super::limits::LIST;
 use super::problem::bad_query;
@@ -70,7 +70,9 @@ async fn facets(asked: Asked) -> Result<Response, Problem> {
     let sight = asked.sight().await;
     let page = asked.explorer().read(|index| index.query(&query, &sight));
     let human_readable_labels = labels.into_iter().map(|(key, name)| (format!("labels.{key}"), name)).collect();
-    Ok(answer(FacetsAnswer { facets: page.facets.into_iter().map(Into::into).collect(), human_readable_labels }))
+    let clusters = ClustersAnswer::of(asked.explorer(), &sight);
+    let facets = page.facets.into_iter().map(Into::into).collect();
+    Ok(answer(FacetsAnswer { facets, human_readable_labels, clusters }))
 }
 
 async fn suggest(asked: Asked) -> Result<Response, Problem> {

@@ -2,7 +2,7 @@
 
 use access::http::Problem;
 use access::http::api::{self, Answer, Operation, Route, answer};
-use access::rbac::{Bound, RbacKind};
+use access::rbac::{Bound, Means, RbacKind};
 use axum::response::Response;
 use axum::routing::get;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -41,8 +41,9 @@ pub(super) struct RuleAnswer {
     pub(super) accessible_resource_names: Vec<String>,
     pub(super) verbs: Vec<String>,
     pub(super) subjects: Vec<SubjectAnswer>,
-    pub(super) provided_by_role: RbacAnswer,
-    pub(super) provided_by_binding: RbacAnswer,
+    /// Null for the group `system:masters`, which needs neither.
+    pub(super) provided_by_role: Option<RbacAnswer>,
+    pub(super) provided_by_binding: Option<RbacAnswer>,
 }
 
 async fn rules(asked: Asked) -> Result<Response, Problem> {
@@ -75,18 +76,23 @@ fn shows(rule: &Bound, verbs: &[String]) -> bool {
 
 impl RuleAnswer {
     fn of(cluster: &str, rule: Bound) -> RuleAnswer {
-        let Bound { binding, role, subjects, verbs, groups, resources, names, .. } = rule;
+        let Bound { by, subjects, verbs, groups, resources, names } = rule;
+        let (binding, role) = match by {
+            Means::Masters => (None, None),
+            Means::Binding { binding, role, .. } => (Some(binding), Some(role)),
+        };
+        let within = binding.as_ref().filter(|binding| binding.kind == RbacKind::RoleBinding);
         let kinds = groups.iter().flat_map(|group| resources.iter().map(move |resource| format!("{group}/{resource}")));
         let texts = |list: Vec<std::sync::Arc<str>>| list.iter().map(ToString::to_string).collect();
         RuleAnswer {
             cluster: cluster.to_owned(),
-            namespace: if binding.kind == RbacKind::RoleBinding { binding.namespace.clone() } else { String::new() },
+            namespace: within.map(|binding| binding.namespace.clone()).unwrap_or_default(),
             accessible_kinds: kinds.collect(),
             accessible_resource_names: texts(names),
             verbs: texts(verbs),
             subjects: subjects.into_iter().map(Into::into).collect(),
-            provided_by_role: role.into(),
-            provided_by_binding: binding.into(),
+            provided_by_role: role.map(Into::into),
+            provided_by_binding: binding.map(Into::into),
         }
     }
 }

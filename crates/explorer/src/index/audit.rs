@@ -72,7 +72,8 @@ impl Index {
         {
             return Err("rows of objects that are gone are not listed right".to_owned());
         }
-        if !self.terminating.is_subset(&self.live) || !self.incomplete.is_subset(&self.live) {
+        let marks = [&self.terminating, &self.incomplete, &self.doubtful];
+        if marks.iter().any(|marked| !marked.is_subset(&self.live)) {
             return Err("a row that is gone is still marked".to_owned());
         }
         Ok(())

@@ -50,7 +50,8 @@ impl Index {
     pub fn known_clusters(&self) -> BTreeSet<String> {
         let families = self.scopes.families().map(|family| self.scopes.text(family.key.cluster).to_owned());
         let tenants = self.scopes.tenants().map(|(cluster, ..)| cluster.to_owned());
-        let marks = self.stale.keys().map(|(cluster, _)| cluster).chain(self.ended.iter().map(|(cluster, _)| cluster));
+        let marks =
+            self.stale.keys().map(|(cluster, _)| cluster).chain(self.namespaces.keys().map(|(cluster, _)| cluster));
         families.chain(tenants).chain(marks.cloned()).collect()
     }
 

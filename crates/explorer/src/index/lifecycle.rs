@@ -1,10 +1,11 @@
-//! How rows end, and what is said about many of them at once: kinds, clusters, namespaces, tenants.
+//! How rows end, and what is said about many of them at once: kinds, clusters, tenants.
 
 use std::collections::HashSet;
 
+use super::namespaces::Heir;
 use super::rows::{Index, Slot, Uid};
 use super::scopes::FamilyKey;
-use crate::row::{Key, Row};
+use crate::row::Key;
 
 /// What became of a row whose object is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,30 +41,35 @@ impl Index {
         self.records[slot.0 as usize].deleted_at = Some(at);
         self.deleted.insert(slot.0);
         self.expiring.insert((at, slot.0));
-        let mut row = self.row(slot);
-        if self.ended.contains(&(key.cluster.clone(), key.namespace.clone())) {
-            row.orphaned = true;
-            self.move_to(slot.0, &row);
+        let (row, heir) = (self.row(slot), self.heir(slot.0));
+        if row.orphaned || heir == Heir::Itself {
+            self.tell(slot, &row, false);
+        } else {
+            if heir == Heir::Unknown {
+                self.doubtful.insert(slot.0);
+            }
+            self.orphan(slot, row, true);
         }
-        self.tell(slot, &row, false);
         Deletion::Retained(slot)
     }
 
     /// Removes the rows of objects that have been gone for longer than their kind is kept.
     pub fn expire(&mut self, now: i64) -> Vec<Slot> {
-        let over = |(at, slot): &(i64, u32)| {
-            let (_, family) = self.scopes.at(self.scope[*slot as usize]);
-            let kept = self.settings.retention.of(self.scopes.text(family.group), self.scopes.text(family.kind));
-            *at < now.saturating_sub(kept)
-        };
+        let over = |(at, slot): &(i64, u32)| *at < now.saturating_sub(self.kept(*slot));
         let over: Vec<Slot> = self.expiring.iter().filter(|entry| over(entry)).map(|(_, slot)| Slot(*slot)).collect();
         self.remove_all(over)
+    }
+
+    /// When the next row is to be removed, if one is kept.
+    pub fn expires_at(&self) -> Option<i64> {
+        let end = |(at, slot): &(i64, u32)| at.saturating_add(self.kept(*slot)).saturating_add(1);
+        self.expiring.iter().map(end).min()
     }
 
     /// Removes everything of a cluster.
     pub fn remove_cluster(&mut self, cluster: &str) -> Vec<Slot> {
         self.stale.retain(|(other, _), _| other != cluster);
-        self.ended.retain(|(other, _)| other != cluster);
+        self.namespaces.retain(|(other, _), _| other != cluster);
         let tenants: Vec<String> = self
             .scopes
             .tenants()
@@ -131,7 +137,7 @@ impl Index {
         let tenant = tenant.filter(|tenant| !tenant.is_empty());
         let is_new = self.scopes.set_tenant(&self.hashes, cluster, namespace, tenant);
         if is_new {
-            for row in self.rows_of_namespace(cluster, namespace, |_| true) {
+            for row in self.rows_of_namespace(cluster, namespace, |_, _| true) {
                 if let Some(slot) = self.find(&row.key) {
                     self.tell(slot, &row, false);
                 }
@@ -140,25 +146,10 @@ impl Index {
         is_new
     }
 
-    /// A namespace is gone: what is kept of objects in it is no longer for those who may see a namespace of that name.
-    pub fn namespace_ended(&mut self, cluster: &str, namespace: &str) -> Vec<Slot> {
-        self.ended.insert((cluster.to_owned(), namespace.to_owned()));
-        let rows = self.rows_of_namespace(cluster, namespace, |row| row.deleted_at.is_some() && !row.orphaned);
-        let orphan = |mut row: Row| {
-            let slot = self.find(&row.key)?;
-            // Gone for those who saw it by its namespace, and shown anew to the others.
-            self.tell(slot, &row, true);
-            row.orphaned = true;
-            self.move_to(slot.0, &row);
-            self.tell(slot, &row, false);
-            Some(slot)
-        };
-        rows.into_iter().filter_map(orphan).collect()
-    }
-
-    /// A namespace is there, for the first time or again.
-    pub fn namespace_began(&mut self, cluster: &str, namespace: &str) {
-        self.ended.remove(&(cluster.to_owned(), namespace.to_owned()));
+    /// For how long a row stays when its object is gone.
+    fn kept(&self, slot: u32) -> i64 {
+        let (_, family) = self.scopes.at(self.scope[slot as usize]);
+        self.settings.retention.of(self.scopes.text(family.group), self.scopes.text(family.kind))
     }
 
     fn remove_all(&mut self, slots: Vec<Slot>) -> Vec<Slot> {
@@ -177,18 +168,5 @@ impl Index {
     fn is_kind(&self, family: &FamilyKey, cluster: &str, group: &str, kind: &str) -> bool {
         let text = |id: u32| self.scopes.text(id);
         text(family.cluster) == cluster && text(family.group) == group && text(family.kind) == kind
-    }
-
-    fn rows_of_namespace(&self, cluster: &str, namespace: &str, wanted: impl Fn(&Row) -> bool) -> Vec<Row> {
-        let Some(namespace) = self.scopes.texts.find(&self.hashes, namespace) else { return Vec::new() };
-        let mut rows = Vec::new();
-        for &scope in self.scopes.of_namespace(namespace) {
-            let (found, family) = self.scopes.at(scope);
-            if self.scopes.text(family.cluster) == cluster {
-                found.rows.for_each(|slot| rows.push(self.row(Slot(slot))));
-            }
-        }
-        rows.retain(wanted);
-        rows
     }
 }

@@ -22,6 +22,7 @@ mod scopes;
 mod terms;
 
 mod lifecycle;
+mod namespaces;
 mod rows;
 mod settings;
 mod visibility;

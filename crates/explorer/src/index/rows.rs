@@ -1,6 +1,6 @@
 //! The index itself: rows come in, change and go, in every structure at once.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
@@ -9,6 +9,7 @@ use super::changes::{Changes, Entry, Feed, Position};
 use super::dictionary::{Counted, Hashes, spread};
 use super::labels::Labels;
 use super::names::Names;
+use super::namespaces::Namespace;
 use super::posting::bitmap_bytes;
 use super::prepare::{Prepared, Preparer};
 use super::scopes::Scopes;
@@ -54,8 +55,10 @@ pub struct Index {
     pub(super) expiring: BTreeSet<(i64, u32)>,
     /// Since when rows may be out of date: by cluster, or by kind in it.
     pub(super) stale: HashMap<(String, Option<(String, String)>), i64>,
-    /// Namespaces, by cluster, that are gone and have not come again.
-    pub(super) ended: HashSet<(String, String)>,
+    /// Rows of objects that are gone of whose namespaces nothing is known yet.
+    pub(super) doubtful: RoaringBitmap,
+    /// By cluster and name: those that are there, and those that are gone and have not come again.
+    pub(super) namespaces: HashMap<(String, String), Namespace>,
     pub(super) feed: Feed,
 }
 
@@ -121,7 +124,8 @@ impl Index {
             incomplete: RoaringBitmap::new(),
             expiring: BTreeSet::new(),
             stale: HashMap::new(),
-            ended: HashSet::new(),
+            doubtful: RoaringBitmap::new(),
+            namespaces: HashMap::new(),
             feed: Feed::new(settings.changes),
             settings,
         }
@@ -333,6 +337,7 @@ impl Index {
         set(&mut self.incomplete, slot, taken == Taken::Partly);
         set(&mut self.terminating, slot, row.terminating);
         set(&mut self.deleted, slot, row.deleted_at.is_some());
+        self.doubtful.remove(slot);
         self.created[at] = row.created.unwrap_or(NO_TIME);
     }
 
@@ -346,7 +351,8 @@ impl Index {
         self.terms.remove(slot, &record.held);
         self.labels.update(&self.hashes, slot, &mut record.labels.clone(), &[]);
         self.by_status[self.status[at] as usize].remove(slot);
-        for set in [&mut self.terminating, &mut self.deleted, &mut self.incomplete, &mut self.live] {
+        for set in [&mut self.terminating, &mut self.deleted, &mut self.doubtful, &mut self.incomplete, &mut self.live]
+        {
             set.remove(slot);
         }
         if let Some(at) = record.deleted_at {

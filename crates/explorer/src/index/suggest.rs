@@ -14,7 +14,7 @@ pub struct Suggestion {
     pub count: u64,
 }
 
-/// So many names are looked at before giving up on one that begins so and is seen.
+/// So many rows or names are looked at: the rows that are seen, or, where those are more, the names that begin so.
 const MOST_LOOKED_AT: usize = 100_000;
 
 impl Index {
@@ -23,6 +23,15 @@ impl Index {
     pub fn suggest(&self, field: &Field, beginning: &str, most: usize, visibility: &Visibility) -> Vec<Suggestion> {
         let rows = self.visible(visibility).rows;
         let mut found: Vec<Suggestion> = match field {
+            Field::Name if rows.len() <= MOST_LOOKED_AT as u64 => {
+                let mut counts: HashMap<u32, u64> = HashMap::new();
+                for slot in &rows {
+                    *counts.entry(self.name[slot as usize]).or_default() += 1;
+                }
+                let counted = counts.into_iter().map(|(name, count)| (self.names.texts.text(name), count));
+                counted.filter(|(name, _)| name.starts_with(beginning)).map(suggestion).collect()
+            }
+            // Whoever sees so many rows sees one of the first names, too.
             Field::Name => {
                 let names = self.names.texts.beginning(beginning).take(MOST_LOOKED_AT);
                 let counted = names.map(|name| (self.names.texts.text(name), self.names.rows(name).count_in(&rows)));

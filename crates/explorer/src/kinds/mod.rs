@@ -76,8 +76,8 @@ impl KindSpec {
         [flux::kinds(), stateward::kinds(), templates::kinds(), events::kinds()].concat()
     }
 
-    /// Reads `group/version/Kind`, `version/Kind` or `Kind.group`. Of a default kind its labels, retention and choice of
-    /// objects are kept.
+    /// Reads `group/version/Kind`, `version/Kind` or `Kind.group`. Of a default kind its category and labels are kept; whoever
+    /// names a kind means all objects of it, for as long as they are there.
     pub fn parse(text: &str) -> Result<KindSpec, KindError> {
         let bad = |fault| KindError { text: text.to_owned(), fault };
         let parts: Vec<&str> = text.split('/').collect();
@@ -102,7 +102,7 @@ impl KindSpec {
         let group = group.unwrap_or_default();
         let known = KindSpec::defaults().into_iter().find(|spec| spec.is(group, kind));
         let spec = known.unwrap_or_else(|| KindSpec::new(group, kind));
-        Ok(KindSpec { version: version.map(str::to_owned), ..spec })
+        Ok(KindSpec { version: version.map(str::to_owned), retention: None, which: Which::All, ..spec })
     }
 
     pub fn is(&self, group: &str, kind: &str) -> bool {
@@ -179,9 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn a_default_kind_keeps_what_is_known_of_it_when_it_is_named() {
-        let events = KindSpec::parse("v1/Event").unwrap();
+    fn a_default_kind_keeps_what_is_known_of_it_when_it_is_named_and_is_then_collected_as_a_whole() {
+        let defaults = KindSpec::defaults();
+        let events = defaults.iter().find(|spec| spec.is("", "Event")).unwrap();
         assert_eq!((events.retention, events.which), (Some(Duration::from_hours(24)), Which::Telling));
+        let events = KindSpec::parse("v1/Event").unwrap();
+        assert_eq!((events.retention, events.which), (None, Which::All));
         assert_eq!(events.category, "event");
         let template = KindSpec::parse("GitOpsTemplate.templates.weave.works").unwrap();
         assert_eq!(template.labels[0].name, "template-type");

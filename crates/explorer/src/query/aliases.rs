@@ -65,6 +65,12 @@ pub(super) fn field(name: &str) -> Option<Field> {
     FIELDS.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(field, _)| field.clone())
 }
 
+/// What the field of any of its names is called.
+pub(super) fn field_name(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    FIELDS.iter().find(|(_, names)| names.contains(&lower.as_str())).map(|(_, names)| names[0])
+}
+
 pub(super) fn known_fields() -> String {
     let names = FIELDS.iter().map(|(_, names)| names[0]);
     names.chain(["label.KEY", "Object.PATH"]).collect::<Vec<_>>().join(", ")

@@ -134,8 +134,10 @@ impl Order {
         }
     }
 
+    /// The order of a name, or of any name that its field has in the filter language.
     pub fn parse(name: &str) -> Option<Order> {
-        Order::ALL.into_iter().find(|order| order.name().eq_ignore_ascii_case(name))
+        let named = |name: &str| Order::ALL.into_iter().find(|order| order.name().eq_ignore_ascii_case(name));
+        named(name).or_else(|| named(aliases::field_name(name)?))
     }
 }
 

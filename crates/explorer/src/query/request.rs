@@ -122,6 +122,24 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_ordered_by_any_name_of_a_field() {
+        let table = [
+            ("", Order::Name),
+            ("clusterName", Order::Cluster),
+            ("ns", Order::Namespace),
+            ("msg", Order::Message),
+            ("Status", Order::Status),
+            ("age", Order::Age),
+        ];
+        for (name, order) in table {
+            assert_eq!(ask(json!({ "orderBy": name })).unwrap().order, order, "{name}");
+        }
+        for bad in ["uid", "text", "labels.app", "Object.spec"] {
+            assert!(ask(json!({ "orderBy": bad })).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn faults_name_the_part() {
         let cursor = Cursor::decode(
             &Cursor {

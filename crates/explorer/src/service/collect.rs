@@ -20,7 +20,7 @@ use crate::durable::Ticket;
 use crate::failpoints::Step;
 use crate::index::{Prepared, Preparer};
 use crate::kinds::KindSpec;
-use crate::row::{Key, Row};
+use crate::row::{self, Key, Row};
 use crate::status;
 
 /// Events that are taken in at once.
@@ -156,7 +156,7 @@ impl Collected {
     /// What is kept of an object.
     fn row(&self, object: &DynamicObject) -> Row {
         let whole = serde_json::to_value(object).unwrap_or_default();
-        let assessment = status::assess(&self.spec.kind, &whole);
+        let assessment = status::assess(&self.spec.group, &self.spec.kind, &whole);
         let metadata = &object.metadata;
         let named = watch::Key::of(object);
         Row {
@@ -165,7 +165,7 @@ impl Collected {
             resource: self.resource.plural.clone(),
             uid: watch::Uid::of(object).as_str().to_owned(),
             status: assessment.status,
-            message: assessment.message,
+            message: row::message(assessment.message),
             category: self.spec.category.clone(),
             labels: metadata.labels.clone().unwrap_or_default().into_iter().collect(),
             created: metadata.creation_timestamp.as_ref().map(|time| time.0.as_millisecond()),
@@ -191,10 +191,7 @@ impl Collected {
         let kind = Some((self.spec.group.as_str(), self.spec.kind.as_str()));
         loop {
             let now = *health.borrow_and_update();
-            let since = match now {
-                Health::Lost { since, .. } | Health::Listing { since } => Some(since.as_millisecond()),
-                Health::Synced { .. } | Health::Absent { .. } | Health::Removed => None,
-            };
+            let since = now.lost().map(jiff::Timestamp::as_millisecond);
             self.shared.store.set_stale(&self.member.name, kind, since);
             self.shared.changed.bump();
             if health.changed().await.is_err() {

@@ -28,10 +28,18 @@ const LONGEST_REST: u32 = 6;
 /// Whether a cluster serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Served {
-    As(ApiResource),
+    As(Resource),
     No,
     /// It could not be asked, or an extension of it does not answer.
     Unknown,
+}
+
+/// How a cluster serves a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    pub(crate) resource: ApiResource,
+    /// Whether its objects live in namespaces.
+    pub(crate) namespaced: bool,
 }
 
 /// What is known of a cluster.
@@ -154,21 +162,23 @@ fn in_groups(groups: &[APIGroupDiscovery], spec: &KindSpec) -> Served {
     let named = |version: &&APIVersionDiscovery| spec.version.is_none() || version.version == spec.version;
     // The preferred one comes first.
     let versions: Vec<&APIVersionDiscovery> = group.versions.iter().filter(named).collect();
-    let found = versions.iter().find_map(|version| Some((version.version.clone()?, plural_in(version, &spec.kind)?)));
+    let found = versions.iter().find_map(|version| resource_in(version, spec));
     match found {
-        Some((version, plural)) => Served::As(resource(spec, version, plural)),
+        Some(resource) => Served::As(resource),
         // An extension that does not answer is in the table with what it had, or with nothing.
         None if versions.iter().any(|version| version.freshness.as_deref() == Some("Stale")) => Served::Unknown,
         None => Served::No,
     }
 }
 
-fn plural_in(version: &APIVersionDiscovery, kind: &str) -> Option<String> {
+fn resource_in(version: &APIVersionDiscovery, spec: &KindSpec) -> Option<Resource> {
     let found = version.resources.iter().find(|resource| {
-        resource.response_kind.as_ref().is_some_and(|found| found.kind.as_deref() == Some(kind))
+        resource.response_kind.as_ref().is_some_and(|found| found.kind.as_deref() == Some(&*spec.kind))
             && can_be_followed(&resource.verbs)
     });
-    found.and_then(|resource| resource.resource.clone())
+    let found = found?;
+    let namespaced = found.scope.as_deref() != Some("Cluster");
+    Some(Resource { resource: resource(spec, version.version.clone()?, found.resource.clone()?), namespaced })
 }
 
 /// The same from a server without a table. Only the group that is wanted is asked for, so that a broken extension of the API
@@ -192,8 +202,8 @@ async fn ask_group(client: &Client, spec: &KindSpec) -> Served {
         };
         match listed {
             Ok(listed) => {
-                if let Some(plural) = plural(&listed, &spec.kind) {
-                    return Served::As(resource(spec, version, plural));
+                if let Some((plural, namespaced)) = plural(&listed, &spec.kind) {
+                    return Served::As(Resource { resource: resource(spec, version, plural), namespaced });
                 }
             }
             Err(error) if refused(&error) == Served::No => {}
@@ -221,13 +231,13 @@ fn refused(error: &kube::Error) -> Served {
     }
 }
 
-/// The plural of a kind that can be followed.
-fn plural(listed: &APIResourceList, kind: &str) -> Option<String> {
+/// The plural of a kind that can be followed, and whether its objects live in namespaces.
+fn plural(listed: &APIResourceList, kind: &str) -> Option<(String, bool)> {
     let found = listed
         .resources
         .iter()
         .find(|resource| resource.kind == kind && !resource.name.contains('/') && can_be_followed(&resource.verbs));
-    found.map(|resource| resource.name.clone())
+    found.map(|resource| (resource.name.clone(), resource.namespaced))
 }
 
 fn can_be_followed(verbs: &[String]) -> bool {
@@ -251,8 +261,9 @@ mod tests {
 
     fn table() -> serde_json::Value {
         let resource = |kind: &str, plural: &str, verbs: &[&str]| {
+            let scope = if kind == "New" { "Cluster" } else { "Namespaced" };
             let kind = json!({"group": "", "version": "", "kind": kind});
-            json!({"resource": plural, "responseKind": kind, "scope": "Namespaced", "verbs": verbs})
+            json!({"resource": plural, "responseKind": kind, "scope": scope, "verbs": verbs})
         };
         let all = ["get", "list", "watch"];
         json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [
@@ -274,19 +285,22 @@ mod tests {
         let Known::Groups { groups, .. } = known else { panic!("{known:?}") };
         assert_eq!(groups.len(), 2, "only what is wanted is kept");
         let found = |text: &str| match in_groups(&groups, &spec(text)) {
-            Served::As(resource) => format!("{} {}", resource.api_version, resource.plural),
+            Served::As(Resource { resource, namespaced }) => {
+                let scope = if namespaced { "in namespaces" } else { "in the cluster" };
+                format!("{} {} {scope}", resource.api_version, resource.plural)
+            }
             Served::No => "no".to_owned(),
             Served::Unknown => "unknown".to_owned(),
         };
         let table = [
-            ("New.a.example", "a.example/v2 news"),
-            ("Old.a.example", "a.example/v2 olds"),
-            ("a.example/v1/Old", "a.example/v1 olds"),
+            ("New.a.example", "a.example/v2 news in the cluster"),
+            ("Old.a.example", "a.example/v2 olds in namespaces"),
+            ("a.example/v1/Old", "a.example/v1 olds in namespaces"),
             ("a.example/v1/New", "no"),
             ("a.example/v3/New", "no"),
             ("Deed.a.example", "no"),
             ("Never.a.example", "no"),
-            ("Kept.broken.example", "broken.example/v1 kepts"),
+            ("Kept.broken.example", "broken.example/v1 kepts in namespaces"),
             ("Lost.broken.example", "unknown"),
             ("Any.missing.example", "no"),
         ];

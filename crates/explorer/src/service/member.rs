@@ -4,21 +4,23 @@
 //! belong to a cluster and not to a name. It then follows RBAC, namespaces and each kind that the cluster serves, and looks again and
 //! again for those that it does not serve yet.
 
+mod contact;
 mod task;
 mod uid;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
 
 use access::Identity;
 use access::rbac::Who;
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::ApiResource;
 use tokio::task::JoinHandle;
 use watch::Health;
 
+use super::discovery::Resource;
 use super::error::Error;
 use super::identity::{self, Standing};
 use super::kubeconfig;
@@ -30,7 +32,12 @@ use super::shared::Shared;
 use crate::index::{Kept, View};
 use crate::kinds::KindSpec;
 
+use contact::Contact;
+
+pub(crate) use contact::PATIENCE;
 pub(crate) use uid::find as find_uid;
+
+const COLLECTOR: &str = concat!("stateward-collector/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -43,6 +50,7 @@ pub(crate) struct Member {
     /// Or why there can be none.
     connection: Result<Connection, String>,
     rbac: Rbac,
+    contact: Contact,
     state: RwLock<State>,
     stop: tokio::sync::watch::Sender<bool>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -70,6 +78,8 @@ struct State {
     uid: Option<String>,
     fault: Option<String>,
     reviewer: Option<Reviewer>,
+    /// How the stream of namespaces is doing, once there is one.
+    namespaces: Option<tokio::sync::watch::Receiver<Health>>,
     streams: BTreeMap<(String, String), Stream>,
 }
 
@@ -77,8 +87,18 @@ struct State {
 #[derive(Clone, Debug)]
 struct Stream {
     handle: watch::Handle,
+    /// Whether objects of the kind live in namespaces.
+    namespaced: bool,
     /// Everything has been taken in once.
     complete: bool,
+}
+
+/// A client that reads for the explorer and says so: by its name the audit log of a cluster tells what was collected from what
+/// else the same credentials are used for.
+pub fn collector(mut config: kube::Config) -> kube::Result<Client> {
+    config.headers.retain(|(name, _)| *name != USER_AGENT);
+    config.headers.push((USER_AGENT, HeaderValue::from_static(COLLECTOR)));
+    Client::try_from(config)
 }
 
 impl Connection {
@@ -86,7 +106,7 @@ impl Connection {
         let address = kubeconfig::without_credentials(config.clone());
         // What it says may quote a certificate or a key.
         let fault = "no client can be made of it: its certificates or its key are damaged";
-        let client = Client::try_from(config).map_err(|_| Error::invalid("kubeconfig", fault))?;
+        let client = collector(config).map_err(|_| Error::invalid("kubeconfig", fault))?;
         Ok(Connection { client, address })
     }
 }
@@ -110,6 +130,7 @@ impl Member {
             rules,
             connection,
             rbac: Rbac::default(),
+            contact: Contact::default(),
             state: RwLock::default(),
             stop: tokio::sync::watch::channel(false).0,
             task: Mutex::default(),
@@ -150,9 +171,9 @@ impl Member {
     }
 
     /// How a kind is served.
-    pub(crate) fn resource(&self, group: &str, kind: &str) -> Option<ApiResource> {
+    pub(crate) fn resource(&self, group: &str, kind: &str) -> Option<Resource> {
         let stream = self.state().streams.get(&(group.to_owned(), kind.to_owned())).cloned();
-        stream.map(|stream| stream.handle.resource().clone())
+        stream.map(|Stream { handle, namespaced, .. }| Resource { resource: handle.resource().clone(), namespaced })
     }
 
     /// What somebody sees of it; `None`: they are nobody there.
@@ -164,7 +185,7 @@ impl Member {
         let verbs = &shared.settings.row_verbs;
         let reviewer = self.state().reviewer.clone();
         Some(match reviewer {
-            Some(_) if !self.is_heard() && !self.is_the_same(shared.settings.deadline).await => {
+            Some(_) if !self.is_the_same(shared).await => {
                 View::Withheld("it does not answer, or another cluster does".to_owned())
             }
             Some(reviewer) => {
@@ -177,17 +198,23 @@ impl Member {
         })
     }
 
-    /// Whether nothing was lost of what is followed.
-    fn is_heard(&self) -> bool {
-        self.state().streams.values().all(|stream| stream.handle.health().borrow().is_fresh())
-    }
-
-    /// Whether the cluster that would be asked about rows is the one that they are of.
-    async fn is_the_same(&self, deadline: Duration) -> bool {
-        let expected = self.state().uid.clone();
-        match &self.connection {
-            Ok(connection) => uid::ask(&connection.client, deadline).await.ok() == expected && expected.is_some(),
-            Err(_) => false,
+    /// Whether the cluster that would be asked about rows is the one that they are of. It is, for as long as nothing was lost of
+    /// what is followed.
+    async fn is_the_same(&self, shared: &Shared) -> bool {
+        let (uid, lost) = {
+            let state = self.state();
+            let lost = |stream: &Stream| {
+                let health = *stream.handle.health().borrow();
+                (!health.is_fresh()).then(|| health.lost().unwrap_or(Timestamp::MIN))
+            };
+            (state.uid.clone(), state.streams.values().filter_map(lost).max())
+        };
+        match (&self.connection, uid, lost) {
+            (Err(_), ..) | (_, None, _) => false,
+            (Ok(_), Some(_), None) => true,
+            (Ok(connection), Some(uid), Some(lost)) => {
+                self.contact.is(&uid, lost, &connection.client, &shared.settings).await
+            }
         }
     }
 
@@ -241,6 +268,9 @@ impl Member {
         };
         let kinds: Vec<KindReport> = shared.kinds.iter().map(kind).collect();
         let fault = self.connection.as_ref().err().cloned().or_else(|| state.fault.clone());
+        // When nothing is heard of the cluster at all, that is what is told.
+        let is_heard = withheld.is_none() && kinds.iter().all(|kind| kind.state != KindState::Stale);
+        let fault = fault.or_else(|| state.of_namespaces().filter(|_| is_heard));
         ClusterReport {
             name: self.name.clone(),
             uid: state.uid.clone(),
@@ -282,6 +312,18 @@ impl Member {
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What is wrong with the stream of namespaces.
+    fn of_namespaces(&self) -> Option<String> {
+        let health = *self.namespaces.as_ref()?.borrow();
+        let Health::Lost { why, .. } = health else { return None };
+        Some(format!(
+            "its namespaces are not followed, so that tenants are unknown or out of date, and what is left of objects in \
+             namespaces is shown only to those who see all of them: {why}"
+        ))
     }
 }
 

@@ -53,6 +53,7 @@ use shared::Shared;
 
 pub use compiled::Compiled;
 pub use error::Error;
+pub use member::collector;
 pub use metrics::Metrics;
 pub use options::{
     Authorizer, Crossing, Local, Mapping, NewCluster, Options, Person, Principal, Rules, Sealing, Secrets, Settings,
@@ -164,6 +165,11 @@ impl Explorer {
         reports
     }
 
+    /// What is wrong beside single clusters, for those who manage them.
+    pub fn faults(&self) -> Vec<String> {
+        self.inner.roster.faults()
+    }
+
     /// Who somebody is in a cluster; `None`: nobody, or there is no such cluster.
     pub fn who_in(&self, cluster: &str, identity: &Identity) -> Option<Who> {
         self.shared().member(cluster)?.who(identity)
@@ -186,7 +192,12 @@ impl Explorer {
 
     /// The plural of a kind in a cluster, and in which version it is followed there; `None` while it is not served.
     pub fn resource(&self, cluster: &str, group: &str, kind: &str) -> Option<ApiResource> {
-        self.shared().member(cluster)?.resource(group, kind)
+        Some(self.shared().member(cluster)?.resource(group, kind)?.resource)
+    }
+
+    /// Whether objects of a kind live in namespaces, as that cluster serves it; `None` while it does not.
+    pub fn is_namespaced(&self, cluster: &str, group: &str, kind: &str) -> Option<bool> {
+        Some(self.shared().member(cluster)?.resource(group, kind)?.namespaced)
     }
 
     /// Adds a cluster, or gives one that was added before new credentials and rules. It must answer. When this returns it is
@@ -240,6 +251,9 @@ fn without_doubles(kinds: Vec<KindSpec>) -> Arc<[KindSpec]> {
     once.into()
 }
 
+/// The cleaner rests for so long at least.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
+
 /// Takes over what other processes changed in the database.
 async fn keep_settled(shared: Arc<Shared>, roster: Arc<Roster>) {
     loop {
@@ -253,7 +267,7 @@ async fn follow_secrets(shared: Arc<Shared>, roster: Arc<Roster>, secrets: Secre
         roster.describe(described);
         settle(&shared, &roster)
     };
-    secrets::follow(&shared, &secrets, told).await;
+    secrets::follow(&shared, &secrets, told, |fault| roster.unread(fault)).await;
 }
 
 async fn settle(shared: &Arc<Shared>, roster: &Roster) {
@@ -262,13 +276,24 @@ async fn settle(shared: &Arc<Shared>, roster: &Roster) {
     }
 }
 
+/// A row that goes while this sleeps is kept for as long as its kind says, so that none is late when it sleeps no longer than that.
 async fn clean(shared: Arc<Shared>, every: Duration) {
+    let shortest = shared.kinds.iter().filter_map(|spec| spec.retention).filter(|retention| !retention.is_zero()).min();
+    let every = shortest.map_or(every, |shortest| every.min(shortest)).max(SHORTEST_SLEEP);
     loop {
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(until_next(&shared, every)).await;
         if let Err(error) = clean_once(&shared).await {
             tracing::warn!(%error, "rows that were kept long enough cannot be removed");
         }
     }
+}
+
+/// How long until a row is to be removed, at most so long.
+fn until_next(shared: &Shared, most: Duration) -> Duration {
+    let at = shared.store.read().expires_at();
+    let left = at.map(|at| at.saturating_sub(jiff::Timestamp::now().as_millisecond()));
+    let left = left.map(|left| Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+    left.map_or(most, |left| left.clamp(SHORTEST_SLEEP, most))
 }
 
 async fn clean_once(shared: &Shared) -> Result<usize, Error> {

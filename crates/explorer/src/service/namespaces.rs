@@ -35,10 +35,17 @@ pub(crate) async fn follow(shared: &Shared, cluster: &str, mut follower: Followe
     }
 }
 
+/// The namespace that has a name now.
+struct Known {
+    uid: Uid,
+    /// In milliseconds since 1970.
+    created: Option<i64>,
+}
+
 struct Namespaces<'a> {
     shared: &'a Shared,
     cluster: &'a str,
-    known: HashMap<String, Uid>,
+    known: HashMap<String, Known>,
     complete: bool,
 }
 
@@ -48,21 +55,23 @@ impl Namespaces<'_> {
         match event {
             Event::Applied(object) => {
                 let name = object.metadata.name.clone().unwrap_or_default();
-                let uid = Uid::of(object);
-                if self.known.insert(name.clone(), uid.clone()).is_some_and(|before| before != uid) {
+                let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0.as_millisecond());
+                let now = Known { uid: Uid::of(object), created };
+                if self.known.get(&name).is_some_and(|before| before.uid != now.uid) {
                     self.end(&name);
                 }
-                store.namespace_began(cluster, &name);
+                drop(store.namespace_began(cluster, &name, created));
+                self.known.insert(name.clone(), now);
                 let tenant = object.metadata.labels.as_ref().and_then(|labels| labels.get(TENANT));
                 drop(store.set_tenant(cluster, &name, tenant.map(String::as_str)));
             }
             Event::Deleted(deleted) => {
                 let name = deleted.key.name.to_string();
-                let made_again = self.known.get(&name).is_some_and(|uid| deleted.uid.as_ref() != Some(uid));
                 self.end(&name);
-                if made_again {
+                let other = self.known.get(&name).filter(|known| deleted.uid.as_ref() != Some(&known.uid));
+                if let Some(other) = other {
                     // The one of that name is another: only what was left of the older is nobody's.
-                    store.namespace_began(cluster, &name);
+                    drop(store.namespace_began(cluster, &name, other.created));
                 } else {
                     self.known.remove(&name);
                     drop(store.set_tenant(cluster, &name, None));

@@ -43,7 +43,7 @@ pub enum Sealing {
 #[derive(Clone)]
 pub struct Local {
     pub name: String,
-    /// The collector's; its own retries are off.
+    /// From [`super::collector`]; its own retries are off.
     pub client: kube::Client,
     /// Where the API server is. What it holds of credentials is dropped.
     pub address: kube::Config,
@@ -55,6 +55,7 @@ pub struct Local {
 /// Secrets with the label `stateward.dev/cluster` are clusters; the label's value is the name.
 #[derive(Clone)]
 pub struct Secrets {
+    /// From [`super::collector`].
     pub client: kube::Client,
     /// The server's own.
     pub namespace: String,
@@ -72,7 +73,7 @@ pub struct Settings {
     pub look_every: Duration,
     /// How often the database is asked for clusters that other processes added.
     pub roster_every: Duration,
-    /// How often rows are removed that have been kept long enough; `None`: never.
+    /// How often rows are looked for that have been kept long enough, at least: each is removed in its time. `None`: never.
     pub cleaner_every: Option<Duration>,
     /// Limits of the index. What is kept of objects that are gone is added from the kinds.
     pub index: index::Settings,

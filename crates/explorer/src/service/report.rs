@@ -13,7 +13,8 @@ pub struct ClusterReport {
     pub uid: Option<String>,
     pub source: Source,
     pub authorizer: Authorizer,
-    /// Why nothing of it is followed: it does not answer, its credentials are refused, or it is here under another name.
+    /// Why nothing of it is followed (it does not answer, its credentials are refused, or it is here under another name), or not
+    /// its namespaces.
     pub fault: Option<String>,
     /// Why nothing is shown of it now to anybody.
     pub withheld: Option<String>,
@@ -82,6 +83,22 @@ impl ClusterReport {
 }
 
 impl Source {
+    const ALL: [Source; 3] = [Source::Local, Source::Added, Source::Secret];
+
+    /// As it is written down, for programs.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Source::Local => "local",
+            Source::Added => "added",
+            Source::Secret => "secret",
+        }
+    }
+
+    /// What a word says.
+    pub(crate) fn read(word: &str) -> Option<Source> {
+        Source::ALL.into_iter().find(|source| source.word() == word)
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Source::Local => "the server's own configuration",

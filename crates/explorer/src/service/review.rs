@@ -6,17 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use access::Identity;
 use access::rbac::Who;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Api;
 use kube::api::PostParams;
 use moka::future::Cache;
 use tokio::time::timeout;
 
+use super::member::PATIENCE;
 use super::metrics::Metrics;
 use crate::index::{Grants, Scope, View};
 
@@ -35,6 +37,8 @@ pub(crate) struct Reviewer {
     reviews: Api<SubjectAccessReview>,
     deadline: Duration,
     answers: Cache<Question, bool>,
+    /// Callers about whom nothing was answered in time; the value says whether somebody asks about them now.
+    silent: Cache<Arc<Caller>, Arc<AtomicBool>>,
     metrics: Metrics,
 }
 
@@ -59,6 +63,8 @@ impl Caller {
     }
 }
 
+type Answers = Vec<(Question, bool)>;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Question {
     caller: Arc<Caller>,
@@ -68,14 +74,20 @@ struct Question {
     namespace: String,
 }
 
-/// The cluster did not answer: nothing is granted, and it is told.
-#[derive(Clone, Copy, Debug)]
-struct NoAnswer;
+/// Why nothing is granted, which is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoAnswer {
+    /// The cluster said that it does not know, or could not be asked.
+    Failed,
+    /// For so long as nobody waits.
+    Silent,
+}
 
 impl Reviewer {
     pub(crate) fn new(client: kube::Client, deadline: Duration, keep: Duration, metrics: Metrics) -> Reviewer {
         let answers = Cache::builder().max_capacity(MOST_KEPT).time_to_live(keep).build();
-        Reviewer { reviews: Api::all(client), deadline, answers, metrics }
+        let silent = Cache::builder().max_capacity(MOST_KEPT).time_to_live(deadline).build();
+        Reviewer { reviews: Api::all(client), deadline, answers, silent, metrics }
     }
 
     /// What somebody sees of the rows that there are.
@@ -98,9 +110,7 @@ impl Reviewer {
                 questions.len()
             ));
         }
-        let asked = futures::stream::iter(questions).map(|question| self.ask(question)).buffer_unordered(AT_ONCE);
-        let answers = timeout(self.deadline, asked.try_collect::<Vec<(Question, bool)>>()).await;
-        let Ok(Ok(answers)) = answers else {
+        let Ok(answers) = self.ask_or_be_silent(&caller, questions).await else {
             return View::Withheld("its authorizer did not answer a SubjectAccessReview".to_owned());
         };
         let (mut rows, mut bodies) = (ByReview::default(), ByReview::default());
@@ -113,6 +123,41 @@ impl Reviewer {
             }
         }
         View::Granted { rows: Arc::new(rows), bodies: Arc::new(bodies) }
+    }
+
+    /// Whoever waited in vain does not wait again: they are told at once, and it is asked beside.
+    async fn ask_or_be_silent(&self, caller: &Arc<Caller>, questions: Vec<Question>) -> Result<Answers, NoAnswer> {
+        if let Some(asking) = self.silent.get(caller).await {
+            if !asking.swap(true, Ordering::SeqCst) {
+                let (this, caller) = (self.clone(), Arc::clone(caller));
+                tokio::spawn(async move { this.note(&caller, this.ask_all(questions).await).await });
+            }
+            return Err(NoAnswer::Silent);
+        }
+        let answers = self.ask_all(questions).await;
+        self.note(caller, answers).await
+    }
+
+    async fn note(&self, caller: &Arc<Caller>, answers: Result<Answers, NoAnswer>) -> Result<Answers, NoAnswer> {
+        match &answers {
+            Err(NoAnswer::Silent) => self.silent.insert(Arc::clone(caller), Arc::default()).await,
+            Ok(_) | Err(NoAnswer::Failed) => self.silent.invalidate(caller).await,
+        }
+        answers
+    }
+
+    /// Many questions may take their time, as long as answers come.
+    async fn ask_all(&self, questions: Vec<Question>) -> Result<Answers, NoAnswer> {
+        let asked = async {
+            let mut asked =
+                futures::stream::iter(questions).map(|question| self.ask(question)).buffer_unordered(AT_ONCE);
+            let mut answers = Vec::new();
+            while let Some(answer) = timeout(PATIENCE, asked.next()).await.map_err(|_elapsed| NoAnswer::Silent)? {
+                answers.push(answer?);
+            }
+            Ok(answers)
+        };
+        timeout(self.deadline, asked).await.unwrap_or(Err(NoAnswer::Silent))
     }
 
     async fn ask(&self, question: Question) -> Result<(Question, bool), NoAnswer> {
@@ -139,11 +184,11 @@ impl Reviewer {
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let answer = self.reviews.create(&PostParams::default(), &review).await;
         self.metrics.reviewed(answer.is_ok());
-        let status = answer.ok().and_then(|review| review.status).ok_or(NoAnswer)?;
+        let status = answer.ok().and_then(|review| review.status).ok_or(NoAnswer::Failed)?;
         let denied = status.denied.unwrap_or(false);
         // RBAC never denies: this is an authorizer that failed, and by its policy that denies.
         if denied && status.evaluation_error.is_some_and(|fault| !fault.is_empty()) {
-            return Err(NoAnswer);
+            return Err(NoAnswer::Failed);
         }
         Ok(status.allowed && !denied)
     }

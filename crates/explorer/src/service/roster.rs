@@ -21,6 +21,8 @@ pub(crate) struct Roster {
     registry: Registry,
     /// What the Secrets say; `None` until they were read.
     described: Mutex<Option<Vec<Described>>>,
+    /// Why the Secrets are not read now.
+    unread: Mutex<Option<String>>,
     /// Names that two sources have, with what is wrong.
     refused: Mutex<Vec<(String, Source, String)>>,
     turn: tokio::sync::Mutex<()>,
@@ -40,6 +42,7 @@ impl Roster {
             local,
             registry,
             described: Mutex::new(described),
+            unread: Mutex::default(),
             refused: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
         }
@@ -48,6 +51,16 @@ impl Roster {
     /// What the Secrets say now.
     pub(crate) fn describe(&self, described: Vec<Described>) {
         *self.described.lock().unwrap_or_else(PoisonError::into_inner) = Some(described);
+    }
+
+    /// Why the Secrets are not read now, or that they are.
+    pub(crate) fn unread(&self, fault: Option<String>) {
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// What is wrong beside single clusters.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     pub(crate) fn refused(&self) -> Vec<(String, Source, String)> {
@@ -113,11 +126,11 @@ impl Roster {
             shared.members_mut().remove(&member.name);
             shared.changed.bump();
         }
-        if complete {
-            // What a crash left of clusters that were removed, or what nobody removed while no process ran.
-            for name in shared.known_names().into_iter().filter(|name| !wanted.contains_key(name)) {
-                shared.purge(&name).await?;
-            }
+        // What a crash left of clusters that were removed, or what others removed while this process did not run. Those of
+        // Secrets wait until it is known which Secrets there are.
+        let is_over = |name: &String| !wanted.contains_key(name) && (complete || !shared.may_be_of_a_secret(name));
+        for name in shared.known_names().into_iter().filter(is_over) {
+            shared.purge(&name).await?;
         }
         for (name, wanted) in wanted {
             let known = shared.member(&name);

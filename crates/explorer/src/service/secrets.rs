@@ -4,13 +4,14 @@
 //! it says none). Its data: `kubeconfig`, and `rules` where the defaults of [`Rules`] do not fit. A stream of their metadata
 //! tells when one came, changed or went; they are then read whole, as one list.
 
+use std::fmt;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{ApiResource, ListParams};
 use tokio::time::timeout;
-use watch::{Follower, Source};
+use watch::{Follower, Health, Source};
 use zeroize::Zeroizing;
 
 use super::options::{Rules, Secrets};
@@ -38,12 +39,20 @@ pub(crate) struct Description {
     pub(crate) rules: Rules,
 }
 
-/// Tells all Secrets whenever one came, changed or went, for ever.
+/// Tells all Secrets whenever one came, changed or went, for ever; and why they cannot be read, or that they can.
 pub(crate) async fn follow<F: Future<Output = ()>>(
     shared: &Shared,
     secrets: &Secrets,
     told: impl Fn(Vec<Described>) -> F,
+    unread: impl Fn(Option<String>),
 ) {
+    let fault = |why: &dyn fmt::Display| {
+        format!(
+            "clusters by Secret are not looked for: the Secrets of the namespace '{}' cannot be read, which takes get, list \
+             and watch on secrets there: {why}",
+            secrets.namespace
+        )
+    };
     loop {
         let source = Source {
             namespace: Some(secrets.namespace.clone()),
@@ -51,8 +60,32 @@ pub(crate) async fn follow<F: Future<Output = ()>>(
             ..Source::new(STREAM, secrets.client.clone(), ApiResource::erase::<Secret>(&()))
         };
         match watch::follow(&shared.own_keys, source, shared.settings.watch.clone()).await {
-            Ok(follower) => read(shared, secrets, follower, &told).await,
-            Err(error) => tracing::warn!(%error, "Secrets with kubeconfigs cannot be followed"),
+            Ok(follower) => {
+                let mut health = follower.health();
+                let watch = async {
+                    loop {
+                        let now = *health.borrow_and_update();
+                        match now {
+                            Health::Lost { why, .. } => unread(Some(fault(&why))),
+                            Health::Synced { .. } => unread(None),
+                            Health::Listing { .. } | Health::Absent { .. } | Health::Removed => {}
+                        }
+                        if health.changed().await.is_err() {
+                            // The other half sees the end by itself.
+                            std::future::pending::<()>().await;
+                        }
+                    }
+                };
+                let listed = |why: Option<&'static str>| unread(why.map(|why| fault(&why)));
+                tokio::select! {
+                    () = read(shared, secrets, follower, &told, &listed) => {}
+                    () = watch => {}
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "Secrets with kubeconfigs cannot be followed");
+                unread(Some(fault(&error)));
+            }
         }
         tokio::time::sleep(AGAIN).await;
     }
@@ -63,6 +96,7 @@ async fn read<F: Future<Output = ()>>(
     secrets: &Secrets,
     mut follower: Follower,
     told: &impl Fn(Vec<Described>) -> F,
+    listed: &impl Fn(Option<&'static str>),
 ) {
     let api: Api<Secret> = Api::namespaced(secrets.client.clone(), &secrets.namespace);
     let wanted = ListParams::default().labels(LABEL);
@@ -72,8 +106,10 @@ async fn read<F: Future<Output = ()>>(
                 break list;
             }
             tracing::warn!("Secrets with kubeconfigs cannot be read: grant list on secrets in the namespace");
+            listed(Some("they cannot be listed"));
             tokio::time::sleep(AGAIN).await;
         };
+        listed(None);
         told(list.items.into_iter().map(describe).collect()).await;
         for delivery in batch {
             delivery.acknowledge();

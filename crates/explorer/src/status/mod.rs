@@ -55,14 +55,17 @@ pub struct Assessment {
     pub message: String,
 }
 
-/// Reads status and message out of an object of this kind.
-pub fn assess(kind: &str, object: &Value) -> Assessment {
+/// Reads status and message out of an object of this kind, whose group is empty for the core one.
+pub fn assess(group: &str, kind: &str, object: &Value) -> Assessment {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let telling = conditions.iter().find(|condition| TELLING.contains(&text(condition, "/type")));
-    let (status, message) = match kind {
-        "Event" if text(object, "/type") == "Normal" => (Status::Success, text(object, "/message")),
-        "Event" => (Status::Failed, text(object, "/message")),
-        "GitOpsTemplate" | "CAPITemplate" => (Status::None, text(object, "/spec/description")),
+    let of_event = || if text(object, "/type") == "Normal" { Status::Success } else { Status::Failed };
+    let (status, message) = match (group, kind) {
+        ("", "Event") => (of_event(), text(object, "/message")),
+        ("events.k8s.io", "Event") => (of_event(), text(object, "/note")),
+        ("templates.weave.works", "GitOpsTemplate") | ("capi.weave.works", "CAPITemplate") => {
+            (Status::None, text(object, "/spec/description"))
+        }
         _ => (of_conditions(object, conditions), telling.map_or("", |condition| text(condition, "/message"))),
     };
     let status = if is_terminating(object) { Status::Terminating } else { status };
@@ -162,7 +165,7 @@ mod tests {
         ];
         for (conditions, suspend, status, message) in table {
             let object = json!({ "spec": { "suspend": suspend }, "status": { "conditions": conditions } });
-            let found = assess("Kustomization", &object);
+            let found = assess("kustomize.toolkit.fluxcd.io", "Kustomization", &object);
             assert_eq!((found.status, found.message.as_str()), (status, message), "{object}");
         }
     }
@@ -170,19 +173,24 @@ mod tests {
     #[test]
     fn events_templates_and_objects_of_odd_shapes_have_rules_of_their_own() {
         let table = [
-            ("Event", json!({ "type": "Normal", "message": "m" }), Status::Success, "m"),
-            ("Event", json!({ "type": "Warning", "message": "m" }), Status::Failed, "m"),
-            ("Event", json!({}), Status::Failed, ""),
-            ("GitOpsTemplate", json!({ "spec": { "description": "d" } }), Status::None, "d"),
-            ("CAPITemplate", json!({}), Status::None, ""),
-            ("ConfigMap", json!({ "data": {} }), Status::Unknown, ""),
-            ("Odd", json!({ "status": { "conditions": "none" } }), Status::Unknown, ""),
-            ("Odd", json!({ "status": { "conditions": [7, { "type": 3 }] } }), Status::Failed, ""),
-            ("Odd", json!({ "spec": { "suspend": "true" }, "status": 4 }), Status::Unknown, ""),
-            ("Odd", json!(null), Status::Unknown, ""),
+            ("", "Event", json!({ "type": "Normal", "message": "m" }), Status::Success, "m"),
+            ("", "Event", json!({ "type": "Warning", "message": "m" }), Status::Failed, "m"),
+            ("", "Event", json!({}), Status::Failed, ""),
+            ("events.k8s.io", "Event", json!({ "type": "Normal", "note": "n" }), Status::Success, "n"),
+            ("events.k8s.io", "Event", json!({ "type": "Warning", "note": "n" }), Status::Failed, "n"),
+            // Of others the name is the same, and nothing else.
+            ("other.example", "Event", json!({ "type": "Normal", "message": "m" }), Status::Unknown, ""),
+            ("other.example", "GitOpsTemplate", json!({ "spec": { "description": "d" } }), Status::Unknown, ""),
+            ("templates.weave.works", "GitOpsTemplate", json!({ "spec": { "description": "d" } }), Status::None, "d"),
+            ("capi.weave.works", "CAPITemplate", json!({}), Status::None, ""),
+            ("", "ConfigMap", json!({ "data": {} }), Status::Unknown, ""),
+            ("odd.example", "Odd", json!({ "status": { "conditions": "none" } }), Status::Unknown, ""),
+            ("odd.example", "Odd", json!({ "status": { "conditions": [7, { "type": 3 }] } }), Status::Failed, ""),
+            ("odd.example", "Odd", json!({ "spec": { "suspend": "true" }, "status": 4 }), Status::Unknown, ""),
+            ("odd.example", "Odd", json!(null), Status::Unknown, ""),
         ];
-        for (kind, object, status, message) in table {
-            let found = assess(kind, &object);
+        for (group, kind, object, status, message) in table {
+            let found = assess(group, kind, &object);
             assert_eq!((found.status, found.message.as_str()), (status, message), "{object}");
         }
     }
@@ -194,10 +202,15 @@ mod tests {
             "spec": { "suspend": true },
             "status": { "conditions": [{ "type": "Ready", "status": "False", "message": "held" }] },
         });
-        for kind in ["Kustomization", "Event", "GitOpsTemplate"] {
-            assert_eq!(assess(kind, &object).status, Status::Terminating);
+        let kinds = [
+            ("kustomize.toolkit.fluxcd.io", "Kustomization"),
+            ("", "Event"),
+            ("templates.weave.works", "GitOpsTemplate"),
+        ];
+        for (group, kind) in kinds {
+            assert_eq!(assess(group, kind, &object).status, Status::Terminating);
         }
-        assert_eq!(assess("Kustomization", &object).message, "held");
+        assert_eq!(assess("kustomize.toolkit.fluxcd.io", "Kustomization", &object).message, "held");
     }
 
     #[test]

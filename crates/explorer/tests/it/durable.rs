@@ -60,7 +60,8 @@ async fn a_restart_brings_back_the_same_rows_words_tenants_and_bodies() {
                     drop(store.delete(&key, None, 5));
                 }
                 17 => drop(store.set_tenant(&key.cluster, &key.namespace, Some("red"))),
-                18 => drop(store.namespace_ended(&key.cluster, &key.namespace)),
+                18 if random.bool() => drop(store.namespace_ended(&key.cluster, &key.namespace)),
+                18 => drop(store.namespace_began(&key.cluster, &key.namespace, Some(random.i64(-5..5)))),
                 _ if random.u32(0..10) == 0 => {
                     rows.retain(|other, _| other.cluster != key.cluster);
                     drop(store.remove_cluster(&key.cluster));

@@ -182,3 +182,29 @@ fn a_full_dictionary_is_told_and_never_wrong_about_what_everybody_sees() {
     assert!(!listed.incomplete);
     assert_eq!(listed.total, model.matching(&query.clauses, &row(vec![])).len() as u64);
 }
+
+#[test]
+fn a_name_that_is_seen_is_suggested_however_many_before_it_are_not() {
+    let mut random = Rng::with_seed(testbed::seed("a_name_that_is_seen_is_suggested"));
+    let mut index = Index::new(Settings::default());
+    let hidden = 100_010;
+    for number in 0..=hidden {
+        let seen = number == hidden;
+        let mut key = crate::random::key(&mut random);
+        key.cluster = if seen { "local" } else { "west" }.to_owned();
+        key.name = if seen { "web-z".to_owned() } else { format!("web-a{number}") };
+        let row = explorer::Row { labels: Vec::new(), body: "{}".to_owned(), ..crate::random::row(&mut random, key) };
+        index.upsert(&index.preparer().prepare(row));
+    }
+    let sees_one = visibility(&Sights::from([("local".to_owned(), crate::model::Sight::Everything)]));
+    let suggest = |beginning: &str| {
+        let found = index.suggest(&Field::Name, beginning, 20, &sees_one).into_iter();
+        found.map(|found| (found.value, found.count)).collect::<Vec<_>>()
+    };
+    for beginning in ["", "web", "web-z"] {
+        assert_eq!(suggest(beginning), [("web-z".to_owned(), 1)], "{beginning}");
+    }
+    assert_eq!(suggest("web-a"), []);
+    let all = visibility(&Sights::from([("west".to_owned(), crate::model::Sight::Everything)]));
+    assert_eq!(index.suggest(&Field::Name, "web-a", 20, &all).len(), 20);
+}

@@ -96,6 +96,8 @@ struct Facts {
 #[derive(Deserialize)]
 struct List {
     clusters: Vec<Facts>,
+    #[serde(default)]
+    faults: Vec<String>,
 }
 
 const COLLECTION: [&str; 2] = ["v1", "clusters"];
@@ -152,6 +154,9 @@ impl Add {
 async fn list(client: &Client, format: Format) -> anyhow::Result<()> {
     let answer = client.call(Method::GET, &COLLECTION).await?;
     let list: List = client.read(&answer)?;
+    for fault in &list.faults {
+        output::talk(format_args!("{}", output::plain(fault)));
+    }
     output::show(format, &answer, || table(&list.clusters))
 }
 

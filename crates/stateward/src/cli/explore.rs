@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::output::{self, Format};
 use crate::client::{Client, ClientArgs};
 use crate::config::Environment;
-use model::{Answer, Row};
+use model::{Answer, Clusters, Row};
 
 /// Find objects of all clusters, among those that you may see
 ///
@@ -75,7 +75,10 @@ impl Explore {
     async fn find(&self, client: &Client, format: Format) -> anyhow::Result<()> {
         let (objects, last) = self.pages(client).await?;
         let answer: Answer = client.read(&last)?;
-        tell(&answer, objects.len());
+        tell(&answer.clusters);
+        if answer.total > objects.len() as u64 {
+            output::talk(format_args!("{} of {} objects", objects.len(), answer.total));
+        }
         let data =
             json!({ "objects": objects, "total": answer.total, "withheld": last["withheld"], "stale": last["stale"] });
         let rows: Vec<Row> = objects.iter().map(|object| client.read(object)).collect::<Result<_, Failure>>()?;
@@ -110,29 +113,27 @@ impl Explore {
         let question = self.question();
         let answer = client.ask(Method::GET, &["v1", "facets"], &[("query", Some(question.as_str()))]).await?;
         let facets: model::Facets = client.read(&answer)?;
+        tell(&facets.clusters);
         output::show(format, &answer, || output::table(&["FIELD", "VALUE", "OBJECTS"], &facets.rows()))
     }
 }
 
-/// What people must know beside the rows.
-fn tell(answer: &Answer, shown: usize) {
-    for withheld in &answer.withheld {
+/// What people must know of the clusters beside rows and counts.
+fn tell(clusters: &Clusters) {
+    for withheld in &clusters.withheld {
         output::talk(format_args!(
             "nothing is shown of the cluster {} for now: {}",
             output::plain(&withheld.cluster),
             output::plain(&withheld.reason)
         ));
     }
-    for stale in &answer.stale {
+    for stale in &clusters.stale {
         let since = stale.since.as_deref().unwrap_or("some time");
         let cluster = output::plain(&stale.cluster);
         output::talk(format_args!("the cluster {cluster} has not been heard of since {}", output::plain(since)));
     }
-    let collected = answer.collected;
+    let collected = clusters.collected;
     if collected.clusters < collected.of {
         output::talk(format_args!("still collecting: {} of {} clusters are done", collected.clusters, collected.of));
-    }
-    if answer.total > shown as u64 {
-        output::talk(format_args!("{shown} of {} objects", answer.total));
     }
 }

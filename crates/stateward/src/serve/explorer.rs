@@ -5,7 +5,7 @@ use db::Db;
 use explorer::Explorer;
 use explorer::http::{Http, Transport};
 use explorer::index;
-use explorer::service::{Authorizer, Local, Metrics, Options, Sealing, Secrets, Settings as Service};
+use explorer::service::{Authorizer, Local, Metrics, Options, Sealing, Secrets, Settings as Service, collector};
 use keys::Keyring;
 use tokio::sync::watch;
 
@@ -27,12 +27,19 @@ pub(crate) async fn open(
         Some(key) => Sealing::Named { keyring, key: key.clone() },
         None => Sealing::File(settings.data_dir.join("clusters.key")),
     };
+    let collector = cluster.map(|cluster| collector(cluster.config())).transpose();
+    let collector = collector.context("failed to make a client for the collector")?;
+    let local = cluster.zip(collector.clone()).map(|(cluster, client)| local(set, cluster, client));
+    let secrets = cluster.zip(collector).map(|(cluster, client)| {
+        let namespace = cluster.namespace().to_owned();
+        Secrets { client, namespace }
+    });
     let options = Options {
         copy: settings.data_dir.join("explorer.db"),
         db: db.clone(),
         sealing,
-        local: cluster.map(|cluster| local(set, cluster)),
-        secrets: cluster.map(|cluster| Secrets { client: cluster.client(), namespace: cluster.namespace().to_owned() }),
+        local,
+        secrets,
         kinds: explored::kinds(set),
         settings: Service {
             row_verbs: set.row_verbs.clone(),
@@ -70,10 +77,10 @@ pub(crate) fn http(
     Http::new(explorer.clone(), settings)
 }
 
-fn local(set: &settings::Explorer, cluster: &Cluster) -> Local {
+fn local(set: &settings::Explorer, cluster: &Cluster, client: kube::Client) -> Local {
     Local {
         name: set.cluster_name.clone(),
-        client: cluster.client(),
+        client,
         address: cluster.config(),
         authorizer: match set.authorizer {
             settings::Authorizer::Rbac => Authorizer::Rbac,

@@ -1,6 +1,7 @@
 //! The explorer as its callers meet it: a real server beside a real cluster, another cluster added, everything by HTTP.
 
 mod actions;
+mod agent;
 mod commands;
 mod crossing;
 mod follow;
@@ -13,6 +14,7 @@ mod reasons;
 mod revocation;
 mod standalone;
 mod statuses;
+mod tenants;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

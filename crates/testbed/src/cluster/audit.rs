@@ -26,6 +26,8 @@ pub struct AuditEvent {
     pub namespace: String,
     pub name: String,
     pub path: String,
+    /// What the program called itself.
+    pub agent: String,
     pub status: u16,
 }
 
@@ -100,6 +102,7 @@ fn event(line: &Value) -> AuditEvent {
         namespace: text(&object["namespace"]),
         name: text(&object["name"]),
         path: text(&line["requestURI"]),
+        agent: text(&line["userAgent"]),
         status: line["responseStatus"]["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or_default(),
     }
 }

@@ -47,60 +47,116 @@ fn deployment() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_is_not_found_is_deleted_whatever_its_kind() {
     let cluster = Cluster::shared().await;
-    let namespace = cluster.namespace("fetch").await;
-    for (group, kind, version, body) in kinds() {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        let scoped = !kind.starts_with("Cluster");
-        let name = if scoped { "gone".to_owned() } else { format!("{namespace}-gone") };
-        let api: Api<DynamicObject> = if scoped {
-            Api::namespaced_with(cluster.client(), &namespace, &resource)
-        } else {
-            Api::all_with(cluster.client(), &resource)
-        };
-        let object = DynamicObject::new(&name, &resource).data(body);
-        let made = api.create(&PostParams::default(), &object).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
-        let key = Key::new(if scoped { &namespace } else { "" }, &name);
+    let mut random = fastrand::Rng::with_seed(seed("watch fetch kinds"));
+    for _ in 0..scale().of(1, 20) {
+        let namespace = cluster.namespace("fetch").await;
+        let each = kinds().into_iter().map(|kind| goes_unnoticed(cluster, &namespace, kind, random.fork()));
+        futures::future::join_all(each).await;
+    }
+}
 
-        let (proxy, client) = proxied(cluster);
-        deafen(&proxy);
-        let source =
-            Source { namespace: scoped.then(|| namespace.clone()), ..Source::new("here", client, resource.clone()) };
-        let (keys, mirror) = (keys().await, Mirror::default());
-        let settings = Settings { watch: Duration::from_secs(3), ..quick() };
-        let consumer = Consumer::start_as(&keys, source, &mirror, settings, Manner::Careful).await;
-        eventually(LIMIT, || async { mirror.rows().contains_key(&key) }).await;
+/// An object goes while only fetches tell, between others of the kind that come, change and are asked for.
+async fn goes_unnoticed(
+    cluster: &Cluster,
+    namespace: &str,
+    (group, kind, version, body): (&'static str, &'static str, &'static str, Value),
+    mut random: fastrand::Rng,
+) {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let scoped = !kind.starts_with("Cluster");
+    let named = |name: &str| if scoped { name.to_owned() } else { format!("{namespace}-{name}") };
+    let name = named("gone");
+    let api: Api<DynamicObject> = if scoped {
+        Api::namespaced_with(cluster.client(), namespace, &resource)
+    } else {
+        Api::all_with(cluster.client(), &resource)
+    };
+    let make = |name: String| {
+        let object = DynamicObject::new(&name, &resource).data(body.clone());
+        let api = api.clone();
+        async move {
+            let made = api.create(&PostParams::default(), &object).await;
+            made.unwrap_or_else(|error| panic!("{kind}: {error}"))
+        }
+    };
+    let key_of = |name: &str| Key::new(if scoped { namespace } else { "" }, name);
+    let (made, key) = (make(name.clone()).await, key_of(&name));
+
+    let (proxy, client) = proxied(cluster);
+    deafen(&proxy);
+    if random.bool() {
+        let late = Fault::DelayAnswer(Duration::from_millis(random.u64(1..100)));
+        proxy.add(Rule::new(late).path("metadata.name"));
+    }
+    let source =
+        Source { namespace: scoped.then(|| namespace.to_owned()), ..Source::new("here", client, resource.clone()) };
+    let (keys, mirror) = (keys().await, Mirror::default());
+    let settings = Settings { watch: Duration::from_secs(3), ..quick() };
+    let consumer = Consumer::start_as(&keys, source, &mirror, settings, Manner::Careful).await;
+    eventually(LIMIT, || async { mirror.rows().contains_key(&key) }).await;
+    if random.bool() {
         assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Present, "{kind}");
-        api.delete(&name, &DeleteParams::default()).await.unwrap();
-        eventually(LIMIT, || async { api.get_opt(&name).await.unwrap().is_none() }).await;
-        assert!(mirror.rows().contains_key(&key), "{kind}: the watch tells nothing");
+    }
+    // Others come before, between and after: what is fetched of them says nothing of this one.
+    let mut others = Vec::new();
+    for step in 0..3 {
+        if step == 1 {
+            api.delete(&name, &DeleteParams::default()).await.unwrap();
+            eventually(LIMIT, || async { api.get_opt(&name).await.unwrap().is_none() }).await;
+        }
+        for _ in 0..random.usize(..3) {
+            let other = named(&format!("other-{}", others.len()));
+            make(other.clone()).await;
+            if random.bool() {
+                assert_eq!(consumer.handle.fetch(&key_of(&other)).await.unwrap(), Fetched::Present, "{kind}");
+            }
+            others.push(other);
+        }
+        if step == 1 {
+            assert!(mirror.rows().contains_key(&key), "{kind}: the watch tells nothing");
+            assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Absent, "{kind}");
+        }
+    }
+    eventually(LIMIT, || async { !mirror.rows().contains_key(&key) }).await;
+    let told = mirror.seen().deleted.clone();
+    assert_eq!(told.len(), 1, "{kind}");
+    assert_eq!(told[0].1.as_ref().map(watch::Uid::as_str), made.metadata.uid.as_deref(), "{kind}");
+    let minimal = watch::Deleted { key: key.clone(), uid: told[0].1.clone(), last: None }.minimal(&resource);
+    assert_eq!(minimal.types.unwrap().kind, kind);
 
-        assert_eq!(consumer.handle.fetch(&key).await.unwrap(), Fetched::Absent, "{kind}");
-        eventually(LIMIT, || async { !mirror.rows().contains_key(&key) }).await;
-        let told = mirror.seen().deleted.clone();
-        assert_eq!(told.len(), 1, "{kind}");
-        assert_eq!(told[0].1.as_ref().map(watch::Uid::as_str), made.metadata.uid.as_deref(), "{kind}");
-        let minimal = watch::Deleted { key: key.clone(), uid: told[0].1.clone(), last: None }.minimal(&resource);
-        assert_eq!(minimal.types.unwrap().kind, kind);
+    // Nobody ever knew it: still a minimal deletion.
+    let unknown = Key::new(&key.namespace, "never-was");
+    assert_eq!(consumer.handle.fetch(&unknown).await.unwrap(), Fetched::Absent, "{kind}");
+    eventually(LIMIT, || async { mirror.seen().deleted.last().is_some_and(|(last, _)| *last == unknown) }).await;
+    assert_eq!(mirror.seen().deleted.last().unwrap().1, None);
 
-        // Nobody ever knew it: still a minimal deletion.
-        let unknown = Key::new(&key.namespace, "never-was");
-        assert_eq!(consumer.handle.fetch(&unknown).await.unwrap(), Fetched::Absent, "{kind}");
-        eventually(LIMIT, || async { mirror.seen().deleted.last().is_some_and(|(last, _)| *last == unknown) }).await;
-        assert_eq!(mirror.seen().deleted.last().unwrap().1, None);
-
-        // The watch comes back and tells of the same end: nothing is resurrected.
-        proxy.clear();
-        consumer.synced().await;
-        let watches = consumer.handle.figures().watches;
-        eventually(LIMIT, || async { consumer.handle.figures().watches > watches }).await;
-        assert!(!mirror.rows().contains_key(&key), "{kind}");
-        mirror.nothing_is_wrong();
+    // The watch comes back and tells of the same end: nothing is resurrected, and nothing else is gone.
+    proxy.clear();
+    consumer.synced().await;
+    let watches = consumer.handle.figures().watches;
+    eventually(LIMIT, || async { consumer.handle.figures().watches > watches }).await;
+    eventually(LIMIT, || async { others.iter().all(|other| mirror.rows().contains_key(&key_of(other))) }).await;
+    assert!(!mirror.rows().contains_key(&key), "{kind}");
+    mirror.nothing_is_wrong();
+    if !scoped {
+        // Whoever counts what is in the whole cluster is not to find these.
+        for other in others {
+            api.delete(&other, &DeleteParams::default()).await.unwrap();
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refusals_failures_and_silence_delete_nothing() {
     let cluster = Cluster::shared().await;
+    let mut random = fastrand::Rng::with_seed(seed("watch fetch faults"));
+    for _ in 0..scale().of(1, 20) {
+        are_no_deletion(cluster, &mut random).await;
+    }
+}
+
+/// Each fault, in any order, among changes of other objects.
+async fn are_no_deletion(cluster: &Cluster, random: &mut fastrand::Rng) {
     let maps = Maps::new(cluster, "failures").await;
     maps.create("gone").await;
     let (proxy, client) = proxied(cluster);
@@ -112,7 +168,7 @@ async fn refusals_failures_and_silence_delete_nothing() {
     eventually(LIMIT, || async { mirror.rows().contains_key(&key) }).await;
     maps.delete("gone").await;
     let status = |code| Fault::status(StatusCode::from_u16(code).unwrap());
-    let table = [
+    let mut table = [
         (status(401), Why::Unauthorized),
         (status(403), Why::Forbidden),
         // A path that is not found is no object that is not found.
@@ -131,7 +187,11 @@ async fn refusals_failures_and_silence_delete_nothing() {
         // An answer that is none.
         (status(200), Why::Unreadable),
     ];
+    random.shuffle(&mut table);
     for (fault, expected) in table {
+        if random.bool() {
+            maps.steps(random, 5, 3).await;
+        }
         let shown = format!("{fault:?}");
         proxy.clear();
         deafen(&proxy);

@@ -77,7 +77,9 @@ async fn whoever_must_be_certain_is_synced_when_the_consumer_has_taken_in_a_list
         if figures.waiting > 1 { Ok(()) } else { Err(figures) }
     };
     eventually(LIMIT, listed).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // It hears the cluster all the time: watches end and begin.
+    let watches = consumer.handle.figures().watches;
+    eventually(LIMIT, || async { consumer.handle.figures().watches >= watches + 2 }).await;
     assert!(!consumer.health().is_fresh(), "{:?}: what was listed waits for the consumer", consumer.health());
     consumer.go_on();
     consumer.synced().await;

@@ -88,7 +88,7 @@ async fn connections_that_break_all_the_time_lose_nothing() {
     let cluster = Cluster::shared().await;
     let toxiproxy = Toxiproxy::start().unwrap();
     let mut random = fastrand::Rng::with_seed(seed("watch broken"));
-    for _ in 0..scale().of(1, 10) {
+    for _ in 0..scale().of(1, 20) {
         let (proxy, client) = through(&toxiproxy, cluster).await;
         let maps = Maps::new(cluster, "broken").await;
         maps.create_many(50).await;

@@ -28,7 +28,14 @@ async fn what_explains_a_grant_is_all_that_grants_it() {
     let mut asker = Asker::new(rng.fork(), &namespaces, &world, &world);
     let (mut by_one, mut by_many, mut by_rule, mut denied) = (0, 0, 0, 0);
     let wanted = scale().of(8, 100);
+    let mut asked = 0;
     while by_one < wanted || by_many < wanted || by_rule < wanted || denied < wanted {
+        asked += 1;
+        assert!(
+            asked <= MOST_ASKED,
+            "{MOST_ASKED} questions were explained {by_one} times by one binding, {by_many} by several, {by_rule} by one \
+             rule, {denied} by none, and each was wanted {wanted} times: is there a way of each in this world?"
+        );
         let question = asker.question();
         let Some(request) = question.ask.request() else { continue };
         let reasons = policy.explain(&question.who, &request);
@@ -127,6 +134,8 @@ async fn who_can_names_everybody_who_can_and_nobody_else() {
 }
 
 const LIMIT: Duration = Duration::from_mins(1);
+/// Many more than it takes to meet every way.
+const MOST_ASKED: u32 = 1_000_000;
 
 /// A random world that the API server's authorizer knows, and nothing of earlier ones.
 async fn fresh(client: &Client, namespaces: &[String], rng: &mut Rng) -> (World, Policy) {

@@ -49,8 +49,8 @@ fn rule(rule: &RuleAnswer) -> String {
         rule.accessible_resource_names.join(", "),
         rule.verbs.join(", "),
         subjects.join(", "),
-        object(&rule.provided_by_binding),
-        object(&rule.provided_by_role),
+        rule.provided_by_binding.as_ref().map(object).unwrap_or_default(),
+        rule.provided_by_role.as_ref().map(object).unwrap_or_default(),
     ])
 }
 

@@ -16,7 +16,7 @@ use super::{Member, Stream, find_uid, uid};
 use crate::index::Kept;
 use crate::kinds::{self, KindSpec};
 use crate::service::collect::Collected;
-use crate::service::discovery::{Discovery, Served};
+use crate::service::discovery::{Discovery, Resource, Served};
 use crate::service::error::Error;
 use crate::service::options::{Authorizer, Settings};
 use crate::service::review::Reviewer;
@@ -74,7 +74,7 @@ impl Task<'_> {
                     // Perhaps it is another cluster now: what was granted in this one says nothing about that.
                     self.running.shutdown().await;
                     let mut state = self.member.state_mut();
-                    (state.uid, state.reviewer) = (None, None);
+                    (state.uid, state.reviewer, state.namespaces) = (None, None, None);
                     state.streams.clear();
                     drop(state);
                     self.member.rbac.reset();
@@ -98,7 +98,7 @@ impl Task<'_> {
     /// Which cluster it is; its rows are kept, those of another are gone.
     async fn identify(&self) -> Result<String, Error> {
         let uid = find_uid(self.client, self.shared.settings.deadline).await?;
-        self.shared.adopt(&self.member.name, &uid).await?;
+        self.shared.adopt(&self.member.name, &uid, self.member.source).await?;
         let mut state = self.member.state_mut();
         state.uid = Some(uid.clone());
         state.fault = None;
@@ -207,7 +207,7 @@ impl Task<'_> {
         for (spec, followed) in missing {
             match discovery.served(spec).await {
                 // Whoever follows in vain asks less and less often: it begins anew.
-                Served::As(resource) => self.collect(spec, resource).await,
+                Served::As(served) => self.collect(spec, served).await,
                 Served::No if followed.is_none() => drop(unserved.insert((spec.group.clone(), spec.kind.clone()))),
                 Served::No | Served::Unknown => {}
             }
@@ -230,7 +230,8 @@ impl Task<'_> {
         }
     }
 
-    async fn collect(&mut self, spec: &KindSpec, resource: ApiResource) {
+    async fn collect(&mut self, spec: &KindSpec, served: Resource) {
+        let Resource { resource, namespaced } = served;
         let filter = kinds::filter(spec, &self.shared.kinds);
         let source = Source { filter, ..self.source(resource.clone()) };
         let followed = watch::follow(&self.shared.row_keys, source, self.shared.settings.watch.clone()).await;
@@ -242,7 +243,7 @@ impl Task<'_> {
             }
         };
         let key = (spec.group.clone(), spec.kind.clone());
-        let stream = Stream { handle: follower.handle(), complete: false };
+        let stream = Stream { handle: follower.handle(), namespaced, complete: false };
         self.member.state_mut().streams.insert(key.clone(), stream);
         let collected = Collected {
             shared: Arc::clone(self.shared),
@@ -278,7 +279,10 @@ impl Task<'_> {
         self.running.spawn(async move {
             loop {
                 match watch::follow(&shared.own_keys, source.clone(), shared.settings.watch.clone()).await {
-                    Ok(follower) => namespaces::follow(&shared, &member.name, follower).await,
+                    Ok(follower) => {
+                        member.state_mut().namespaces = Some(follower.health());
+                        namespaces::follow(&shared, &member.name, follower).await;
+                    }
                     Err(error) => tracing::warn!(cluster = member.name, %error, "namespaces cannot be followed"),
                 }
                 tokio::time::sleep(TICK).await;

@@ -77,8 +77,31 @@ async fn new_credentials_keep_the_rows_and_another_cluster_under_the_name_replac
     synced(&other_process, "leaf", 1).await;
     explorer.remove_cluster("leaf").await.unwrap();
     eventually(LIMIT, || async { other_process.clusters().is_empty() && other_process.read(Index::is_empty) }).await;
+
+    // So does one that is down when it goes, also if it may not read the Secrets that could be clusters.
+    explorer.add_cluster(added("leaf", &reader(other), Rules::default())).await.unwrap();
+    synced(&other_process, "leaf", 1).await;
+    other_process.close().await;
+    explorer.remove_cluster("leaf").await.unwrap();
+    let mut options = beside.options(&["v1/ConfigMap"]).await;
+    let shared = place.options(&[]).await;
+    (options.db, options.sealing) = (shared.db, shared.sealing);
+    options.secrets = Some(unreadable(first));
+    let other_process = Explorer::open(options).await.unwrap();
+    assert!(!other_process.read(Index::known_clusters).contains("leaf"), "its source is known");
+    let faults = eventually(LIMIT, || async { Some(other_process.faults()).filter(|faults| !faults.is_empty()) }).await;
+    assert!(faults[0].contains("'kube-public'") && faults[0].contains("get, list and watch on secrets"), "{faults:?}");
+    // The name of before holds nothing back.
+    other_process.add_cluster(added("renamed", &reader(other), Rules::default())).await.unwrap();
+    synced(&other_process, "renamed", 1).await;
     explorer.close().await;
     other_process.close().await;
+}
+
+/// Secrets of which nothing may be read.
+fn unreadable(cluster: &Cluster) -> Secrets {
+    let nobody = cluster.user("explorer-nobody", &[]).kubeconfig().clone();
+    Secrets { client: nobody.plain_client(), namespace: "kube-public".to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,6 +223,18 @@ async fn secrets_with_the_label_are_clusters_for_as_long_as_they_are_there() {
     eventually(LIMIT, || async { report(&explorer, "leaf").is_some() }).await;
     assert_eq!(rows(&explorer, "leaf", &maps.namespace), 5);
     put("one", "leaf", BTreeMap::from([("kubeconfig", reader(leaf).yaml())])).await;
+    synced(&explorer, "leaf", 1).await;
+    assert_eq!(explorer.faults(), [""; 0]);
+
+    // As long as nobody knows which Secrets there are, what came from one stays.
+    explorer.close().await;
+    let mut options = place.options(&["v1/ConfigMap"]).await;
+    options.secrets = Some(unreadable(home));
+    let explorer = Explorer::open(options).await.unwrap();
+    eventually(LIMIT, || async { !explorer.faults().is_empty() }).await;
+    assert_eq!(rows(&explorer, "leaf", &maps.namespace), 5);
+    explorer.close().await;
+    let explorer = open().await;
     synced(&explorer, "leaf", 1).await;
 
     // Gone while nobody looked: everything of it goes with the first look.

@@ -2,12 +2,15 @@
 
 use access::Source;
 use access::rbac::Policy;
+use explorer::query::Request;
 use explorer::service::{KindState, Metrics};
 use explorer::{Explorer, Index};
+use serde_json::json;
 use testbed::{Cluster, Scope, eventually, rule, subject};
 
 use super::maps::Maps;
-use super::world::{HOME, LIMIT, Place, finds, jane, local, master, reader, report, somebody, synced};
+use super::widgets::Widgets;
+use super::world::{HOME, LIMIT, Place, finds, jane, local, master, place, reader, report, somebody, synced};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_is_found_by_those_who_may_see_it_until_it_or_the_grant_is_gone() {
@@ -59,6 +62,64 @@ async fn an_object_is_found_by_those_who_may_see_it_until_it_or_the_grant_is_gon
         "a static token is nobody unless it was said who it is"
     );
     explorer.read(Index::audit).unwrap();
+    explorer.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_messages_are_paged_by_and_the_body_has_them_whole() {
+    let cluster = Cluster::shared().await;
+    let widgets = Widgets::new(cluster).await;
+    widgets.define("v1").await;
+    let explorer = Place::new().open(cluster, &[&widgets.kind()]).await;
+    let message = |number: usize| format!("{number} {} end{number}", "wörter ".repeat(6_000));
+    for number in 0..3 {
+        let condition = json!({"type": "Ready", "status": "False", "message": message(number)});
+        widgets.make("v1", &format!("w{number}"), json!({"status": {"conditions": [condition]}})).await;
+    }
+    let text = format!("kind:Widget ns:{}", widgets.namespace);
+    let at = |number: usize| format!("{HOME}/{}/w{number}", widgets.namespace);
+    finds(&explorer, &master(), &text, &[at(0), at(1), at(2)]).await;
+    let visibility = explorer.visibility(&master()).await;
+    let mut cursor = String::new();
+    for number in 0..3 {
+        let request =
+            Request { query: text.clone(), order_by: "message".to_owned(), limit: 1, cursor, ..Request::default() };
+        let page = explorer.read(|index| index.query(&request.query().unwrap(), &visibility));
+        let row = &page.rows[0].row;
+        assert_eq!(place(&row.key), at(number));
+        assert!(row.message.len() > 4_000 && message(number).starts_with(&row.message), "{}", row.message.len());
+        let body = explorer.body(&row.key, &visibility).await.unwrap().unwrap();
+        assert!(body.contains(&message(number)));
+        cursor = page.cursor.unwrap_or_default();
+        assert_eq!(cursor.is_empty(), number == 2);
+    }
+    // What is cut off is found as the rest of the body is.
+    finds(&explorer, &master(), &format!("{text} end1"), &[at(1)]).await;
+    explorer.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_may_not_read_namespaces_says_so() {
+    let cluster = Cluster::shared().await;
+    let namespace = cluster.namespace("nameless").await;
+    let name = format!("collector-{namespace}");
+    let (verbs, group) = (["get", "list", "watch"], "rbac.authorization.k8s.io");
+    let rules = [
+        rule(&verbs, &[""], &["configmaps"]),
+        rule(&verbs, &[group], &["roles", "rolebindings", "clusterroles", "clusterrolebindings"]),
+        // Which cluster it is can still be asked.
+        rule(&["get"], &[""], &["namespaces"]),
+    ];
+    cluster.grant(Scope::Cluster, &[subject::user(&name)], &rules).await;
+    let mut options = Place::new().options(&["v1/ConfigMap"]).await;
+    options.local = Some(local(cluster.user(&name, &[]).kubeconfig()));
+    let explorer = Explorer::open(options).await.unwrap();
+    synced(&explorer, HOME, 1).await;
+    let fault = || async { report(&explorer, HOME).unwrap().fault };
+    let told = eventually(LIMIT, fault).await;
+    assert!(told.contains("namespaces") && told.contains("grant get, list and watch"), "{told}");
+    cluster.grant(Scope::Cluster, &[subject::user(&name)], &[rule(&verbs, &[""], &["namespaces"])]).await;
+    eventually(LIMIT, || async { fault().await.is_none() }).await;
     explorer.close().await;
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use explorer::kinds::KindSpec;
-use explorer::{Explorer, Index};
+use explorer::index::View;
+use explorer::kinds::{KindSpec, Which};
+use explorer::query::Query;
+use explorer::{Explorer, Index, Visibility};
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -154,6 +156,7 @@ fn nothing_is_left(explorer: &Explorer, name: &str) {
 async fn a_cluster_removed_while_updates_pour_in_leaves_nothing_and_nothing_comes_after() {
     let (home, other) = (Cluster::shared().await, second().await);
     let mut random = fastrand::Rng::with_seed(seed("explorer removal"));
+    let namespaces: Api<Namespace> = Api::all(other.client());
     let place = Place::new();
     let mut options = place.options(&["v1/ConfigMap", "v1/Secret"]).await;
     options.local = Some(local(&reader(home)));
@@ -162,10 +165,19 @@ async fn a_cluster_removed_while_updates_pour_in_leaves_nothing_and_nothing_come
     for _ in 0..scale().of(2, 20) {
         let maps = Maps::new(other, "leaf", "removal").await;
         maps.create_many(30).await;
+        let tenant = format!("tenant-{}", random.u32(..));
+        let label = json!({"metadata": {"labels": {"toolkit.fluxcd.io/tenant": tenant}}});
+        namespaces.patch(&maps.namespace, &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+        let of_tenant = || {
+            let everything = Visibility::default().with("leaf", View::Everything);
+            let query = Query::parse(&format!("tenant:{tenant} kind:ConfigMap")).unwrap();
+            explorer.read(|index| index.query(&query, &everything)).total
+        };
         explorer.add_cluster(added("leaf", &reader(other), Rules::default())).await.unwrap();
         if random.bool() {
             synced(&explorer, "leaf", 2).await;
             assert!(explorer.read(Index::known_clusters).contains("leaf"));
+            eventually(LIMIT, || async { of_tenant() == 31 }).await;
         }
         let stop = std::sync::atomic::AtomicBool::new(false);
         let pouring = async {
@@ -181,6 +193,7 @@ async fn a_cluster_removed_while_updates_pour_in_leaves_nothing_and_nothing_come
             // What was in flight may come now, and must not.
             tokio::time::sleep(Duration::from_millis(300)).await;
             nothing_is_left(&explorer, "leaf");
+            assert_eq!(of_tenant(), 0);
             stop.store(true, std::sync::atomic::Ordering::SeqCst);
         };
         tokio::join!(pouring, removing);
@@ -232,7 +245,8 @@ async fn an_object_that_leaves_the_filter_is_gone_and_one_that_enters_is_found()
         let namespace = cluster.namespace("filter").await;
         let mut options = Place::new().options(&[]).await;
         options.local = Some(local(&reader(cluster)));
-        options.kinds = vec![KindSpec { retention: None, ..KindSpec::parse("v1/Event").unwrap() }];
+        options.kinds =
+            vec![KindSpec { retention: None, which: Which::Telling, ..KindSpec::parse("v1/Event").unwrap() }];
         let explorer = Explorer::open(options).await.unwrap();
         let events: Api<Event> = Api::namespaced(cluster.client(), &namespace);
         let event = |name: &str, kind: &str| {

@@ -48,8 +48,8 @@ async fn kinds_that_are_missing_cost_one_short_answer_per_look_and_are_noticed_w
         tokio::time::sleep(Duration::from_secs(5)).await;
         let looks = looks(&proxy, since);
         let short = looks.iter().filter(|(_, answer)| *answer == Some(StatusCode::NOT_MODIFIED)).count();
-        assert!(looks.len() <= 10, "{looks:?}");
-        if short > 0 && looks.iter().all(|(path, _)| path == "/apis") { Ok(()) } else { Err(looks) }
+        let are_few = looks.len() <= 10 && looks.iter().all(|(path, _)| path == "/apis");
+        if short > 0 && are_few { Ok(()) } else { Err(looks) }
     })
     .await;
     widgets.define("v1").await;

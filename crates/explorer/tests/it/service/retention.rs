@@ -94,7 +94,14 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
     let text = format!("ns:{} name:secretive", maps.namespace);
     eventually(LIMIT, || async { found(&explorer, &heir, &text).await.len() == 1 }).await;
     let namespaces: Api<Namespace> = Api::all(cluster.client());
-    for round in 0..2 {
+    // While it looks on; while it is down in between; and while it is down all the time, with rows that live.
+    for round in 0..3 {
+        let secret = format!("secret-{round}");
+        maps.create(&secret).await;
+        eventually(LIMIT, || async { row(&explorer, &maps, &secret).await.is_some() }).await;
+        if round == 2 {
+            explorer.close().await;
+        }
         namespaces.delete(&maps.namespace, &DeleteParams::default()).await.unwrap();
         testbed::wait_until_gone(&namespaces, &maps.namespace, LIMIT).await;
         if round == 1 {
@@ -104,7 +111,7 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
         let again: Namespace = serde_json::from_value(again).unwrap();
         namespaces.create(&PostParams::default(), &again).await.unwrap();
         cluster.grant(Scope::Namespace(&maps.namespace), &[subject::user(&heir_name)], &rules).await;
-        if round == 1 {
+        if round > 0 {
             explorer = open(&place, cluster, hour).await;
             synced(&explorer, HOME, 1).await;
         }
@@ -113,8 +120,15 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
         let own = format!("ns:{} name:{own}", maps.namespace);
         eventually(LIMIT, || async { found(&explorer, &heir, &own).await.len() == 1 }).await;
         // Whoever may read everywhere still sees what is left; the heir of the name does not.
-        eventually(LIMIT, || async { row(&explorer, &maps, "secretive").await.is_some_and(|row| row.orphaned) }).await;
+        for name in ["secretive", &secret] {
+            eventually(LIMIT, || async {
+                row(&explorer, &maps, name).await.is_some_and(|row| row.orphaned && row.deleted_at.is_some())
+            })
+            .await;
+        }
         assert_eq!(found(&explorer, &heir, &text).await.len(), 0, "round {round}");
+        let secrets = format!("ns:{} name:secret-*", maps.namespace);
+        assert_eq!(found(&explorer, &heir, &secrets).await.len(), 0, "round {round}");
     }
     explorer.close().await;
 }

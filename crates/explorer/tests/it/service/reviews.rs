@@ -1,13 +1,15 @@
 //! Clusters in which RBAC is not all that decides: a webhook before it allows, denies, has no opinion, or is down.
 
+use std::time::{Duration, Instant};
+
 use access::{Identity, Source};
 use explorer::Explorer;
-use explorer::service::{Authorizer, Crossing, Local, Rules};
+use explorer::service::{Authorizer, Crossing, KindState, Local, Rules};
 use serde_json::Value;
-use testbed::{Cluster, Failure, Opinion, Scope, Webhook, eventually, rule, subject};
+use testbed::{Cluster, Direction, Failure, Opinion, Scope, Toxiproxy, Webhook, eventually, rule, subject};
 
 use super::maps::Maps;
-use super::world::{HOME, LIMIT, Place, added, finds, found, local, reader, somebody, synced};
+use super::world::{HOME, LIMIT, Place, added, finds, found, local, reader, second, somebody, state, synced};
 
 /// What a question is about: verb, resource and namespace.
 fn about(spec: &Value) -> (String, String, String) {
@@ -22,7 +24,7 @@ fn judged(name: &str) -> Identity {
 /// An explorer with this cluster, decided by reviews or by RBAC.
 async fn open(cluster: &Cluster, authorizer: Authorizer) -> Explorer {
     let mut options = Place::new().options(&["v1/ConfigMap", "v1/Namespace"]).await;
-    options.settings.review_ttl = std::time::Duration::from_millis(200);
+    options.settings.review_ttl = Duration::from_millis(200);
     let explorer = Explorer::open(options).await.unwrap();
     let rules = Rules { identity: Crossing::Shared, authorizer, ..Rules::default() };
     explorer.add_cluster(added("leaf", &reader(cluster), rules)).await.unwrap();
@@ -139,6 +141,98 @@ async fn a_webhook_that_is_down_shows_nothing_where_its_failure_denies_and_is_ba
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_half_open_cluster_that_decides_by_itself_keeps_nobody_waiting() {
+    let (home, leaf) = (Cluster::shared().await, second().await);
+    let toxiproxy = Toxiproxy::start().unwrap();
+    let proxy = toxiproxy.proxy(leaf.url().trim_start_matches("https://")).await.unwrap();
+    let (here, there) = (Maps::new(home, HOME, "healthy").await, Maps::new(leaf, "leaf", "silent").await);
+    let jane = judged(&here.namespace);
+    let may = [rule(&["list", "get"], &[""], &["configmaps"])];
+    for (cluster, maps) in [(home, &here), (leaf, &there)] {
+        maps.create("map").await;
+        cluster.grant(Scope::Namespace(&maps.namespace), &[subject::user(&jane.user)], &may).await;
+    }
+    let mut options = Place::new().options(&["v1/ConfigMap"]).await;
+    options.settings.review_ttl = Duration::from_millis(200);
+    options.local = Some(local(&reader(home)));
+    let deadline = options.settings.deadline;
+    let explorer = Explorer::open(options).await.unwrap();
+    let rules = Rules { identity: Crossing::Shared, authorizer: Authorizer::Review, ..Rules::default() };
+    let through = reader(leaf).with_server(&format!("https://{}", proxy.address));
+    explorer.add_cluster(added("leaf", &through, rules)).await.unwrap();
+    synced(&explorer, HOME, 1).await;
+    synced(&explorer, "leaf", 1).await;
+    let rows = [format!("{HOME}/{}/map", here.namespace), format!("leaf/{}/map", there.namespace)];
+    finds(&explorer, &jane, "name:map", &rows).await;
+
+    proxy.timeout(Direction::Upstream).await.unwrap();
+    proxy.timeout(Direction::Downstream).await.unwrap();
+    // Before anybody noticed, while somebody does, and long after.
+    let (began, mut asked, mut waited, mut after) = (Instant::now(), 0, Duration::ZERO, 0);
+    while after < 20 {
+        let start = Instant::now();
+        let visibility = explorer.visibility(&jane).await;
+        let took = start.elapsed();
+        assert!(took < deadline / 2, "a question took {took:?}");
+        let withheld = visibility.withheld();
+        assert!(withheld.iter().all(|withheld| withheld.cluster == "leaf"), "{withheld:?}");
+        let healthy = found(&explorer, &jane, &format!("cluster:{HOME} name:map")).await;
+        assert_eq!(healthy.into_iter().collect::<Vec<_>>(), rows[..1]);
+        (asked, waited) = (asked + 1, waited + took);
+        let is_stale = state(&explorer, "leaf", "ConfigMap") == Some(KindState::Stale);
+        after += usize::from(is_stale && !withheld.is_empty());
+        assert!(began.elapsed() < LIMIT, "it is not noticed: {withheld:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    println!("{asked} questions within {:?} waited {waited:?} in all", began.elapsed());
+    assert!(waited < deadline * 2, "{asked} questions waited {waited:?}");
+    assert!(rows_kept(&explorer, "leaf") > 0);
+    proxy.heal().await.unwrap();
+    finds(&explorer, &jane, "name:map", &rows).await;
+    explorer.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_may_not_be_read_costs_no_call_per_question() {
+    // Its own: a namespace that comes meanwhile would be a question that nobody answered yet.
+    let cluster = &Cluster::own().await;
+    let toxiproxy = Toxiproxy::start().unwrap();
+    let proxy = toxiproxy.proxy(cluster.url().trim_start_matches("https://")).await.unwrap();
+    let maps = Maps::new(cluster, "leaf", "forbidden").await;
+    maps.create("map").await;
+    let (jane, collector) = (judged(&maps.namespace), format!("collector-{}", maps.namespace));
+    let may = [rule(&["list", "get"], &[""], &["configmaps"])];
+    cluster.grant(Scope::Namespace(&maps.namespace), &[subject::user(&jane.user)], &may).await;
+    // All but Services.
+    let reviews = rule(&["create"], &["authorization.k8s.io"], &["subjectaccessreviews"]);
+    let reads = rule(&["get", "list", "watch"], &[""], &["configmaps", "namespaces"]);
+    let user = cluster.user(&collector, &[]);
+    cluster.grant(Scope::Cluster, &[subject::user(&collector)], &[reads, reviews]).await;
+    let mut options = Place::new().options(&["v1/ConfigMap", "v1/Service"]).await;
+    options.settings.review_ttl = LIMIT;
+    let explorer = Explorer::open(options).await.unwrap();
+    let rules = Rules { identity: Crossing::Shared, authorizer: Authorizer::Review, ..Rules::default() };
+    let through = user.kubeconfig().clone().with_server(&format!("https://{}", proxy.address));
+    explorer.add_cluster(added("leaf", &through, rules)).await.unwrap();
+    eventually(LIMIT, || async { state(&explorer, "leaf", "Service") == Some(KindState::Stale) }).await;
+    let rows = [format!("leaf/{}/map", maps.namespace)];
+    let text = format!("ns:{} name:map", maps.namespace);
+    finds(&explorer, &jane, &text, &rows).await;
+    // Whoever asked then would wait, and be told that nobody answers.
+    proxy.timeout(Direction::Upstream).await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(found(&explorer, &jane, &text).await.into_iter().collect::<Vec<_>>(), rows);
+    }
+    explorer.close().await;
+}
+
+/// How many rows there are of a cluster, whoever may see them.
+fn rows_kept(explorer: &Explorer, cluster: &str) -> u64 {
+    let inventory = explorer.read(explorer::Index::inventory);
+    inventory.iter().filter(|(kept, _)| kept.cluster == cluster).map(|(_, rows)| rows).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn authorizers_are_told_what_their_own_authenticator_knows_and_those_of_other_clusters_are_not() {
     // Only who has both is let in.
     let webhook = Webhook::start(|spec| {
@@ -149,7 +243,7 @@ async fn authorizers_are_told_what_their_own_authenticator_knows_and_those_of_ot
     let maps = Maps::new(&cluster, HOME, "told").await;
     maps.create("map").await;
     let mut options = Place::new().options(&["v1/ConfigMap"]).await;
-    options.settings.review_ttl = std::time::Duration::from_millis(200);
+    options.settings.review_ttl = Duration::from_millis(200);
     options.local = Some(Local { authorizer: Authorizer::Review, ..local(&reader(&cluster)) });
     let explorer = Explorer::open(options).await.unwrap();
     synced(&explorer, HOME, 1).await;

@@ -3,7 +3,7 @@
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
-use serde_json::json;
+use serde_json::{Value, json};
 use testbed::Cluster;
 
 use super::world::LIMIT;
@@ -47,13 +47,18 @@ impl Widgets {
     }
 
     pub(crate) async fn create(&self, version: &str, count: usize) {
+        for number in 0..count {
+            self.make(version, &format!("w{number}"), json!({})).await;
+        }
+    }
+
+    /// One of them, with this beside its metadata.
+    pub(crate) async fn make(&self, version: &str, name: &str, data: Value) {
         let kind = GroupVersionKind::gvk(&self.group, version, "Widget");
         let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
         let api: Api<DynamicObject> = Api::namespaced_with(self.cluster.client(), &self.namespace, &resource);
-        for number in 0..count {
-            let widget = DynamicObject::new(&format!("w{number}"), &resource);
-            api.create(&PostParams::default(), &widget).await.unwrap();
-        }
+        let widget = DynamicObject::new(name, &resource).data(data);
+        api.create(&PostParams::default(), &widget).await.unwrap();
     }
 
     pub(crate) async fn remove_definition(&self) {

@@ -5,6 +5,13 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 pub struct Answer {
     pub total: u64,
+    #[serde(flatten)]
+    pub clusters: Clusters,
+}
+
+/// How the clusters are that the caller is somebody in.
+#[derive(Deserialize)]
+pub struct Clusters {
     pub withheld: Vec<Withheld>,
     pub stale: Vec<Stale>,
     pub collected: Collected,
@@ -72,6 +79,8 @@ impl Row {
 #[derive(Deserialize)]
 pub struct Facets {
     facets: Vec<Facet>,
+    #[serde(flatten)]
+    pub clusters: Clusters,
 }
 
 #[derive(Deserialize)]

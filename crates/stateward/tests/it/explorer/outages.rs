@@ -147,6 +147,8 @@ async fn outage(how: Break) {
     assert!(!page.contains(">stays</a>") && page.contains("east"), "{page}");
     let found = erin.find("").await;
     assert!(!facet(&found, "cluster").contains_key("east"), "{found}");
+    let facets: Value = serde_json::from_str(&erin.text("/v1/facets").await).unwrap();
+    assert!(!facet(&facets, "cluster").contains_key("east") && of_cluster(&facets["withheld"], "east").is_some());
     nothing_is_deleted(&admin).await;
 
     // He was revoked while nobody could know: not for a moment does he see anything again.

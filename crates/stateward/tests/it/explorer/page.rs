@@ -141,6 +141,7 @@ async fn the_page_shows_rows_facets_chips_pages_and_keeps_them_in_the_url() {
         assert_eq!(browser.get(asset).await.0, 200, "{asset}");
     }
     let (_, script) = browser.get("/explore/script.js").await;
+    assert!(script.contains("\"ready\""), "what changed before the stream began is looked at too");
     for key in ["\"/\"", "\"j\"", "\"k\"", "\"[\"", "\"]\"", "\"?\""] {
         assert!(script.contains(key), "{key}");
     }

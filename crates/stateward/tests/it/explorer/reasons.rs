@@ -5,6 +5,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 use testbed::{Scope, rule, subject};
 
+use super::crossing::User;
 use super::{World, in_path, own, world};
 use crate::server::{PATIENCE, answer};
 
@@ -136,6 +137,14 @@ async fn those_who_can_see_an_object_are_those_whom_the_api_server_allows() {
     let (status, _) = admin.get(&format!("/v1/who-can-see?object=cm/{namespace}/nothing&cluster=local")).await;
     assert_eq!(status, 200);
     assert_eq!(admin.get("/v1/who-can-see?object=ConfigMap/a/b&cluster=nowhere").await.0, 404);
+    // Of an object that cannot exist nothing is told, but how one is named.
+    assert_eq!(admin.get(&format!("/v1/who-can-see?object=Namespace/{namespace}")).await.0, 200);
+    let table = [("cm/one".to_owned(), "KIND/NAMESPACE/NAME"), (format!("ns/{namespace}/{namespace}"), "KIND/NAME")];
+    for (object, cure) in table {
+        let (status, refused) = admin.get(&format!("/v1/who-can-see?object={object}")).await;
+        assert_eq!(status, 400, "{object}: {refused}");
+        assert!(refused["error"]["hint"].as_str().unwrap().contains(cure), "{object}: {refused}");
+    }
 }
 
 #[tokio::test]
@@ -162,4 +171,20 @@ async fn only_those_who_may_read_rbac_are_told_who_can_see() {
     world.cluster.remove_binding(&wide).await;
     testbed::eventually(PATIENCE, || async { person.get(&path).await.0 == 403 }).await;
     assert_eq!(answer(world.server.request("GET", &path)).await.0, 401);
+}
+
+#[tokio::test]
+async fn the_rules_of_the_group_that_needs_no_binding_begin_with_everything() {
+    let world = world().await;
+    let root = User::new(world, "root", &["system:masters"]);
+    root.sees("kind:Namespace name:default", &["default"]).await;
+    let told: Value = serde_json::from_str(&root.text("/v1/debug/access-rules").await).unwrap();
+    let first = &told["rules"][0];
+    let expected = json!({
+        "cluster": "local", "namespace": "", "accessibleKinds": ["*/*"], "accessibleResourceNames": [], "verbs": ["*"],
+        "subjects": [{ "kind": "Group", "namespace": "", "name": "system:masters" }],
+        "providedByRole": null, "providedByBinding": null,
+    });
+    assert_eq!(first, &expected, "{told}");
+    assert!(root.text("/explore/rules").await.contains("system:masters"));
 }

@@ -104,9 +104,10 @@ async fn an_object_that_is_being_deleted_is_shown_as_such_until_it_is_gone() {
 async fn a_deleted_object_is_kept_for_as_long_as_its_kind_is_and_then_goes() {
     let cluster = world().await.cluster;
     // Longer where other suites run beside this one: the row must be found before its time is over.
-    let seconds = scale().of(60, 10);
+    let seconds = scale().of(60, 30);
     let retention = format!("ConfigMap={seconds}s");
-    let start = beside(cluster).await.flag("--explorer-retention", &retention).flag("--explorer-clean-every", "1s");
+    // It goes in its time, however seldom the cleaner looks by itself.
+    let start = beside(cluster).await.flag("--explorer-retention", &retention).flag("--explorer-clean-every", "1h");
     let server: &'static crate::server::Server = Box::leak(Box::new(start.serve()));
     let world = World { server, cluster };
     let namespace = cluster.namespace("retention").await;
