@@ -24,6 +24,7 @@ pub(crate) mod tls;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use access::audit::{self, Audit};
 use access::http::Door;
@@ -87,6 +88,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         None
     };
     let hub = Box::pin(hub::open(&settings, &db, keyring)).await?;
+    let resting = hub.clone();
     if let Some(hub) = hub.clone() {
         tasks.spawn(async move { hub.run().await });
     }
@@ -155,7 +157,13 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         listeners.push(Listener { socket, tls: None, routes, limits });
     }
 
-    serve(listeners, stop).await?;
+    let ended = serve(listeners, stop).await?;
+    // Within the same time as requests: whoever stops this server waits no longer than that.
+    if let (Some(hub), Ended::InOrder { since }) = (resting, ended)
+        && !hub.rest(settings.shutdown_grace.saturating_sub(since.elapsed())).await
+    {
+        tracing::warn!("something is still open with storage backends; the next start goes on with it");
+    }
     tasks.shutdown().await;
     if let Some(explorer) = explorer {
         explorer.close().await;
@@ -166,20 +174,30 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     Ok(())
 }
 
-async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<()> {
+/// How serving came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    InOrder { since: Instant },
+    AtOnce,
+}
+
+async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<Ended> {
     let running = listeners.into_iter().map(|listener| tokio::spawn(listener.run(stop.subscribe())));
     let running = futures::future::join_all(running.collect::<Vec<_>>());
     let mut signals = stop_signal()?;
     signals.await;
     tracing::info!("stopping: letting requests end");
     stop.send_replace(true);
+    let since = Instant::now();
     // A second signal is a person who does not want to wait.
     signals = stop_signal()?;
     tokio::select! {
-        _ = running => {}
-        () = signals => tracing::warn!("stopping at once"),
+        _ = running => Ok(Ended::InOrder { since }),
+        () = signals => {
+            tracing::warn!("stopping at once");
+            Ok(Ended::AtOnce)
+        }
     }
-    Ok(())
 }
 
 /// Ends with SIGTERM or SIGINT.
