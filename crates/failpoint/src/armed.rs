@@ -37,17 +37,23 @@ pub fn arm_from(text: &str) -> Result<(), String> {
         let action = match action {
             "crash" => Action::Crash,
             "fail" => Action::Fail,
-            other => {
-                let millis = other.strip_prefix("delay(").and_then(|text| text.strip_suffix(')'));
-                let millis = millis.and_then(|text| text.parse().ok());
-                Action::Delay(Duration::from_millis(
-                    millis.ok_or_else(|| format!("'{other}' is not crash, fail or delay(MILLISECONDS)"))?,
-                ))
-            }
+            other => parse(other)
+                .ok_or_else(|| format!("'{other}' is not crash, fail or delay(MILLISECONDS), nor hold(FILE)"))?,
         };
         arm(name, action, passes);
     }
     Ok(())
+}
+
+/// An action with what it is given.
+fn parse(text: &str) -> Option<Action> {
+    let (name, given) = text.strip_suffix(')')?.split_once('(')?;
+    match name {
+        "delay" => given.parse().ok().map(Duration::from_millis).map(Action::Delay),
+        // Armed once in the life of a process.
+        "hold" => Some(Action::Hold(given.to_owned().leak())),
+        _ => None,
+    }
 }
 
 /// The process is at the step `name`.
@@ -79,6 +85,12 @@ pub fn check(name: &'static str) -> std::io::Result<()> {
             std::thread::sleep(time);
             Ok(())
         }
+        Action::Hold(file) => {
+            while !std::path::Path::new(file).exists() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        }
         Action::Fail => Err(std::io::Error::other(format!("injected at {name}"))),
     }
 }
@@ -95,6 +107,17 @@ mod tests {
         assert_eq!(check("failpoint.test").unwrap_err().to_string(), "injected at failpoint.test");
         disarm("failpoint.test");
         assert!(check("failpoint.test").is_ok());
+    }
+
+    #[test]
+    fn a_held_step_goes_on_when_the_file_is_there() {
+        let file = std::env::temp_dir().join(format!("failpoint-{}", std::process::id()));
+        arm_from(&format!("failpoint.held=hold({})", file.display())).unwrap();
+        let held = std::thread::spawn(|| check("failpoint.held"));
+        assert!(!held.is_finished());
+        std::fs::write(&file, "").unwrap();
+        held.join().unwrap().unwrap();
+        std::fs::remove_file(&file).unwrap();
     }
 
     #[test]

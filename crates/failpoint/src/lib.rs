@@ -57,6 +57,8 @@ pub enum Action {
     Crash,
     /// Sleep this long, so that a test can act in the meantime.
     Delay(std::time::Duration),
+    /// Wait until this file is there, so that a test decides when the process goes on.
+    Hold(&'static str),
     /// Make `check` return an IO error that says it was injected.
     Fail,
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use db::{Db, Tx};
 use jiff::Timestamp;
@@ -37,7 +38,12 @@ struct Inner {
     changes: watch::Sender<u64>,
     counted: Counted,
     clock: Clock,
+    /// How much is being brought to its end, whether somebody waits for it or not.
+    at_work: watch::Sender<usize>,
 }
+
+/// Counts for as long as it is there.
+struct AtWork(Hub);
 
 /// More schemas than this are not remembered.
 const SCHEMAS: usize = 512;
@@ -70,6 +76,7 @@ impl Hub {
             changes: watch::Sender::new(0),
             counted: Counted::default(),
             clock,
+            at_work: watch::Sender::new(0),
         })))
     }
 
@@ -149,11 +156,40 @@ impl Hub {
         F: Future<Output = Result<T, Error>> + Send + 'static,
         T: Send + 'static,
     {
-        match tokio::spawn(work).await {
+        match self.spawn(work).await {
             Ok(done) => done,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(_cancelled) => Err(Error::Database(db::Error::Closed)),
         }
+    }
+
+    /// Does something that nobody waits for; who stops gives it time.
+    pub(crate) fn in_the_background<F>(&self, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        // Whoever waits for it does so by what is at work.
+        drop(self.spawn(work));
+    }
+
+    /// Waits until nothing is at work any more, or until this time is over: what is left then is settled by whoever looks
+    /// after the journal next. Tells whether everything was done.
+    pub async fn rest(&self, within: Duration) -> bool {
+        let mut at_work = self.0.at_work.subscribe();
+        tokio::time::timeout(within, at_work.wait_for(|count| *count == 0)).await.is_ok()
+    }
+
+    fn spawn<T, F>(&self, work: F) -> tokio::task::JoinHandle<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.at_work.send_modify(|count| *count += 1);
+        let at_work = AtWork(self.clone());
+        tokio::spawn(async move {
+            let _at_work = at_work;
+            work.await
+        })
     }
 
     pub(crate) fn remembered_schema(&self, reference: &TypeRef) -> Option<Known> {
@@ -166,6 +202,12 @@ impl Hub {
             schemas.clear();
         }
         schemas.insert(reference.clone(), known.clone());
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.0.at_work.send_modify(|count| *count = count.saturating_sub(1));
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Times {
     pub grace: Duration,
     /// How often the journal is looked after.
     pub recover_every: Duration,
+    /// How often the hub's data keys are wrapped by the newest version of the named key, if they are not yet.
+    pub rewrap_every: Duration,
     /// How long changes are kept in the feed.
     pub changes: Duration,
     /// How often changes by other processes are asked for.
@@ -58,6 +60,13 @@ impl Settings {
 }
 
 impl Times {
+    /// What follows from how long a call may take: whoever is patient with backends waits longer for others, too.
+    pub fn of_call(call: Duration) -> Times {
+        let margin = (call / 2).max(Duration::from_secs(1));
+        let grace = call.max(Duration::from_secs(1));
+        Times { call, margin, grace, ..Times::default() }
+    }
+
     /// All calls of one change together: a value may have to be read before a new version is written.
     pub(crate) fn phase(&self) -> Duration {
         self.call.saturating_mul(2)
@@ -73,6 +82,7 @@ impl Default for Times {
             margin: Duration::from_secs(5),
             grace: Duration::from_secs(10),
             recover_every: Duration::from_secs(2),
+            rewrap_every: Duration::from_secs(30),
             changes: Duration::from_secs(24 * 60 * 60),
             poll: Duration::from_secs(1),
         }

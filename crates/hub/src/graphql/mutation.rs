@@ -86,7 +86,8 @@ impl Mutation {
         Ok(id)
     }
 
-    /// All of them or none. What one of them uses may go with it.
+    /// All of them or none, unless a backend refuses: then those go whose values are gone, and what uses them. What one that
+    /// stays uses stays, too. What one of them uses may go with it.
     async fn delete_type_instances(
         &self,
         context: &Context<'_>,

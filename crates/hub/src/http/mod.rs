@@ -1,8 +1,8 @@
 //! The hub as callers meet it: `/graphql`.
 //!
-//! The door is [`Http`], which gives the [`routes`]. A request is one operation as JSON; whoever accepts
-//! `text/event-stream` gets the answer as events, a subscription among them (GraphQL over server-sent events, in its mode of
-//! distinct connections). Who calls is asked before anything is read.
+//! The door is [`Http`], which gives the [`routes`]. A request is one operation as JSON; a subscription is answered as
+//! events, and so is whatever is asked by somebody who accepts `text/event-stream` and no JSON (GraphQL over server-sent
+//! events, in its mode of distinct connections). Who calls is asked before anything is read.
 //!
 //! What must never be here: a body in a log or an error; an answer for somebody whom the gate did not let in.
 
@@ -71,10 +71,8 @@ async fn answer(State(http): State<Http>, request: axum::extract::Request) -> Re
         Ok(prepared) => prepared,
         Err(fault) => return Ok(refused(&fault)),
     };
-    let takes_events = parts.headers.get_all(ACCEPT).iter().any(|value| {
-        value.to_str().is_ok_and(|value| value.split(',').any(|kind| kind.trim().starts_with("text/event-stream")))
-    });
-    if takes_events {
+    let (takes_events, takes_json) = (accepts(&parts.headers, EVENTS), accepts(&parts.headers, JSON));
+    if takes_events && (prepared.is_subscription() || !takes_json) {
         return events::stream(http, parts, caller, prepared);
     }
     if prepared.is_subscription() {
@@ -84,6 +82,17 @@ async fn answer(State(http): State<Http>, request: axum::extract::Request) -> Re
     let guard = Guard::new(http.0.hub.clone(), caller, http.0.settings.limits);
     let response = http.0.api.execute(guard, prepared).await;
     Ok(written(StatusCode::OK, serde_json::to_vec(&response)))
+}
+
+const EVENTS: &[&str] = &["text/event-stream"];
+/// What an answer that is one document goes by.
+const JSON: &[&str] = &["application/json", "application/graphql-response+json", "application/*", "*/*"];
+
+/// Whether one of these kinds is among those that the client takes.
+fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
+    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut accepted = values.flat_map(|value| value.split(',')).filter_map(|kind| kind.split(';').next());
+    accepted.any(|accepted| kinds.iter().any(|kind| accepted.trim().eq_ignore_ascii_case(kind)))
 }
 
 /// The request in the body. What is no request at all is told in the words of the protocol.

@@ -24,8 +24,8 @@ use crate::{Error, Json, Reason, Times};
 pub use recover::JournalEntry;
 
 pub(crate) use rows::{
-    Fate, Left, Sealed, abort, busy, delete_of_backend, delete_reservations, drop_stuck, free, insert, is_ours, keep,
-    release, reserve, reserved, switched,
+    Fate, Left, Sealed, abort, busy, delete_of_backend, delete_reservations, drop_of_backend, drop_stuck, free, insert,
+    is_ours, keep, release, reserve, reserved, switched,
 };
 pub(crate) use settle::Settled;
 

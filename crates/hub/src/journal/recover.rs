@@ -1,5 +1,7 @@
 //! Taking over what others left open, now and again; and the end by hand, which is always possible.
 
+use std::time::Instant;
+
 use db::{Tx, params};
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -37,14 +39,32 @@ const AT_ONCE: usize = 16;
 const ROUNDS: usize = 64;
 
 impl Hub {
-    /// Looks after the journal, leases of locks and the feed of changes for as long as it is polled: at once, then
-    /// regularly. One process of many suffices, and several do no harm.
+    /// Looks after the journal, leases of locks, the feed of changes and the wrapping of the data keys for as long as it is
+    /// polled: at once, then regularly. One process of many suffices, and several do no harm.
     pub async fn run(&self) {
+        let times = &self.settings().times;
+        let mut rewrapped: Option<Instant> = None;
         loop {
             if let Err(error) = self.tend().await {
                 tracing::warn!(%error, "failed to look after the hub's journal; it is tried again");
             }
-            tokio::time::sleep(self.settings().times.recover_every).await;
+            if rewrapped.is_none_or(|at| at.elapsed() >= times.rewrap_every) {
+                rewrapped = Some(Instant::now());
+                self.follow_rotation().await;
+            }
+            tokio::time::sleep(times.recover_every).await;
+        }
+    }
+
+    async fn follow_rotation(&self) {
+        match self.rewrap().await {
+            Ok(0) => {}
+            Ok(count) => {
+                tracing::info!(count, "data keys of the hub are wrapped by the newest version of their key now");
+            }
+            Err(error) => {
+                tracing::warn!(%error, "failed to wrap the hub's data keys anew; it is tried again");
+            }
         }
     }
 
@@ -72,6 +92,22 @@ impl Hub {
             }
         }
         Ok(count)
+    }
+
+    /// Ends the leases of all other processes: for whoever knows that none of them lives, because the database is its alone.
+    /// What they began is undone or carried through at once. It is done once more as long as a last call of theirs may
+    /// still land, which is counted from now on: they cannot have called after that. Tells how many entries there were.
+    pub async fn inherit(&self) -> Result<u64, Error> {
+        let (times, now, heir) = (&self.settings().times, self.now(), self.process().to_owned());
+        let landed = now.checked_add(times.call + times.grace).unwrap_or(Timestamp::MAX);
+        let end = move |tx: &mut Tx<'_>| {
+            let (now, landed) = (now.as_microsecond(), landed.as_microsecond());
+            let sql = "UPDATE hub_journal SET deadline = $1 WHERE owner <> $2 AND deadline > $1";
+            tx.execute(sql, params![landed, &heir])?;
+            let sql = "UPDATE hub_journal SET lease_until = $1 WHERE owner <> $2 AND lease_until > $1";
+            tx.execute(sql, params![now, &heir])
+        };
+        Ok(self.db().write::<_, db::Error, _>(end).await?)
     }
 
     async fn take_over(&self) -> Result<Vec<Intent>, Error> {

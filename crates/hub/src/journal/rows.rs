@@ -205,6 +205,12 @@ pub(crate) fn delete_of_backend(tx: &mut Tx<'_>, backend: &str) -> Result<Vec<Se
     delete(tx, "backend = $1 OR target = $1", params![backend])
 }
 
+/// The same, but for those that somebody is at.
+pub(crate) fn drop_of_backend(tx: &mut Tx<'_>, backend: &str, now: Timestamp) -> Result<Vec<Sealed>, Error> {
+    let idle = "(backend = $1 OR target = $1) AND (state <> 'called' OR lease_until <= $2)";
+    delete(tx, idle, params![backend, now.as_microsecond()])
+}
+
 /// Removes what was begun with a record, unless somebody is at it.
 pub(crate) fn drop_stuck(tx: &mut Tx<'_>, record: &str, now: Timestamp) -> Result<Vec<Sealed>, Error> {
     let stuck = "subject = $1 AND (state <> 'called' OR lease_until <= $2)";

@@ -29,7 +29,8 @@ pub(crate) enum Settled {
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl Hub {
-    /// Gives up what was begun: says so in the journal, then undoes what has to be. What cannot be undone now is later.
+    /// Gives up what was begun: says so in the journal. What has to be undone is, but nobody waits for it: a backend that does
+    /// not answer has taken its time already. What cannot be undone now is later.
     pub(crate) async fn give_up(&self, operation: &Operation, fates: Vec<(Intent, Fate)>) -> Result<(), Error> {
         let times = &self.settings().times;
         let (now, id) = (self.now(), operation.id.clone());
@@ -47,8 +48,15 @@ impl Hub {
         };
         let open = self.db().write(say_so).await?;
         Step::Aborted.hit();
-        for settled in join_all(open.into_iter().map(|intent| self.settle(intent))).await {
-            settled?;
+        if !open.is_empty() {
+            let hub = self.clone();
+            self.in_the_background(async move {
+                for settled in join_all(open.into_iter().map(|intent| hub.settle(intent))).await {
+                    if let Err(error) = settled {
+                        tracing::warn!(%error, "failed to undo what was given up; it is tried again");
+                    }
+                }
+            });
         }
         Ok(())
     }

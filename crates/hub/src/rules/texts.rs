@@ -1,5 +1,7 @@
 //! The words of the original, which its clients compare letter by letter, and ours in the same shape where it had none.
 
+use std::collections::HashSet;
+
 use crate::{Error, Reason};
 
 /// What is wrong with one part of a request.
@@ -43,8 +45,11 @@ impl Fault {
     }
 }
 
+/// Each once, however often it was named.
 fn listed(ids: &[String]) -> String {
-    ids.join("\", \"")
+    let mut seen = HashSet::new();
+    let told: Vec<&str> = ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect();
+    told.join("\", \"")
 }
 
 pub fn duplicated_aliases() -> Error {
@@ -211,6 +216,11 @@ mod tests {
                 "failed to create the TypeInstances: 2 error occurred:\n\t* Error: TypeInstances with IDs \"a\", \"b\" were \
                  not found\n\t* Error: Failed to create some relations. Please verify, if you use proper aliases or IDs in \
                  relations definition.",
+            ),
+            (
+                update(&[Fault::locked(&ids(&["x", "y", "x"]))]),
+                "failed to update TypeInstances: 1 error occurred:\n\t* Error: TypeInstances with IDs \"x\", \"y\" are locked \
+                 by different owner",
             ),
             (delete("x", &Kept::NotFound), "failed to delete TypeInstance with ID \"x\": TypeInstance was not found"),
             (

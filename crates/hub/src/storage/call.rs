@@ -226,6 +226,29 @@ impl Backend {
         self.readable("GetValue", value.await?)
     }
 
+    /// The value of a version that the hub knows. Nothing is an answer only where nothing was written: what was is lost then,
+    /// and a backend that makes values of contexts has made none.
+    pub(crate) async fn kept_value(
+        &self,
+        call: &Call<'_>,
+        version: u32,
+        context: Option<&Json>,
+        has_value: Option<bool>,
+    ) -> Result<Option<Json>, Trouble> {
+        let value = self.value(call, version, context).await?;
+        let is_lost = match self.config.mode {
+            Mode::Context => value.is_none(),
+            // A value that is null is none.
+            Mode::Value => has_value == Some(true) && value.as_ref().is_none_or(Json::is_null),
+        };
+        if !is_lost {
+            return Ok(value);
+        }
+        let text =
+            format!("External backend \"{}\": the answer to GetValue has no value of version {version}", self.id);
+        Err(Trouble::new(Code::Internal, text))
+    }
+
     pub(crate) async fn pre_create_value(&self, call: &Call<'_>, context: &Json) -> Result<Option<Json>, Trouble> {
         let context = document(Some(context));
         let value =
@@ -240,7 +263,10 @@ impl Backend {
     /// Whether a version is there as it was wanted.
     async fn is_there(&self, call: &Call<'_>, wanted: &Wanted) -> bool {
         let found = self.value(call, wanted.version, wanted.context.as_ref()).await;
-        found.is_ok_and(|found| found == wanted.value)
+        found.is_ok_and(|found| match self.config.mode {
+            Mode::Value => found == wanted.value,
+            Mode::Context => found.is_some(),
+        })
     }
 
     async fn run<'a, T>(

@@ -21,7 +21,8 @@ use backends::Driver;
 use db::params;
 
 use crate::hub::Hub;
-use crate::model::BUILT_IN;
+use crate::model::{BUILT_IN, TypeRef};
+use crate::store::rows;
 use crate::{Error, Reason};
 
 pub use config::Encoding;
@@ -69,8 +70,16 @@ impl Hub {
         let config =
             Config::parse(value.as_ref()).map_err(|faults| unresolved(id, Reason::Invalid, &faults.join(", ")))?;
         if row.get::<i64>(1)? == 0 || id == BUILT_IN {
-            let (path, revision): (String, String) = (row.get(2)?, row.get(3)?);
-            let text = format!("its Type {path}:{revision} is not attached to cap.core.type.hub.storage");
+            let reference: TypeRef = TypeRef {
+                path: rows::parsed(&row.get::<String>(2)?)?,
+                revision: rows::parsed(&row.get::<String>(3)?)?,
+            };
+            let text = if self.is_storage(&reference).await? {
+                let how = "update the record, which makes it one (one that another backend keeps is moved to the built-in one first)";
+                format!("its Type {reference} was attached to cap.core.type.hub.storage after it was created: {how}")
+            } else {
+                format!("its Type {reference} is not attached to cap.core.type.hub.storage")
+            };
             return Err(unresolved(id, Reason::Invalid, &text));
         }
         let urls = &self.settings().allowed_urls;

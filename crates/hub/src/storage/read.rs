@@ -17,7 +17,7 @@ use crate::hub::Hub;
 use crate::model::{BUILT_IN, Lock, Record};
 use crate::rules::locks::holds;
 use crate::seal::{Part, Unlocked};
-use crate::store::VersionId;
+use crate::store::{VersionId, rows};
 use crate::{Error, Json};
 
 /// Calls of one backend at a time.
@@ -56,12 +56,22 @@ struct Kept {
     backend: String,
     value: Option<Vec<u8>>,
     context: Option<Vec<u8>>,
+    has_value: Option<bool>,
 }
 
 /// A version to ask a backend about.
 struct Asked {
     id: VersionId,
     context: Option<Json>,
+    has_value: Option<bool>,
+}
+
+impl Asked {
+    fn about(kept: &Kept, unlocked: &Unlocked) -> Result<Asked, Error> {
+        let open = |sealed: &Vec<u8>| unlocked.open(&kept.id.record, kept.id.number, Part::Context, sealed);
+        let context = kept.context.as_ref().map(open).transpose()?;
+        Ok(Asked { id: kept.id.clone(), context, has_value: kept.has_value })
+    }
 }
 
 impl Hub {
@@ -125,8 +135,8 @@ impl Hub {
                     values.insert(kept.id, opened);
                 }
             } else {
-                match context(&unlocked, &kept) {
-                    Ok(context) => outside.entry(kept.backend).or_default().push(Asked { id: kept.id, context }),
+                match Asked::about(&kept, &unlocked) {
+                    Ok(asked) => outside.entry(kept.backend).or_default().push(asked),
                     Err(error) => _ = values.insert(kept.id, Err(error)),
                 }
             }
@@ -159,8 +169,15 @@ impl Hub {
         let unlocked = self.sealing().unlock().await?;
         let mut outside: HashMap<String, Vec<Asked>> = HashMap::new();
         for kept in self.kept(&wanted).await? {
-            let context = context(&unlocked, &kept)?;
-            outside.entry(kept.backend).or_default().push(Asked { id: kept.id, context });
+            match Asked::about(&kept, &unlocked) {
+                Ok(asked) => outside.entry(kept.backend).or_default().push(asked),
+                // One that is damaged hides no other's holder.
+                Err(error) => {
+                    if let Some(told) = told.get_mut(&kept.id.record) {
+                        told.backend = Err(error);
+                    }
+                }
+            }
         }
         let within = self.settings().times.lock_question;
         let ask = |backend: Arc<Backend>, asked: Asked| async move {
@@ -226,7 +243,7 @@ impl Hub {
 
 async fn read(backend: &Backend, asked: &Asked, within: Duration) -> Result<Option<Json>, Trouble> {
     let call = Call::reading(&asked.id.record, within);
-    backend.value(&call, asked.id.number, asked.context.as_ref()).await
+    backend.kept_value(&call, asked.id.number, asked.context.as_ref(), asked.has_value).await
 }
 
 /// Asks one backend, until it does not answer.
@@ -256,11 +273,6 @@ where
     iter(answers).buffer_unordered(AT_ONCE).collect().await
 }
 
-fn context(unlocked: &Unlocked, kept: &Kept) -> Result<Option<Json>, Error> {
-    let open = |sealed: &Vec<u8>| unlocked.open(&kept.id.record, kept.id.number, Part::Context, sealed);
-    kept.context.as_ref().map(open).transpose()
-}
-
 fn read_kept(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut Vec<Kept>) -> Result<(), Error> {
     let mut bound = Vec::with_capacity(2 * wanted.len() + 1);
     let mut pairs = Vec::with_capacity(wanted.len());
@@ -269,14 +281,15 @@ fn read_kept(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut Vec<Kept>) -> Resul
         pairs.push(format!("(v.record = ${} AND v.number = ${})", bound.len() - 1, bound.len()));
     }
     let sql = format!(
-        "SELECT v.record, v.number, r.backend, v.value, v.context FROM hub_versions v \
+        "SELECT v.record, v.number, r.backend, v.value, v.context, v.has_value FROM hub_versions v \
          JOIN hub_records r ON r.id = v.record WHERE {}",
         pairs.join(" OR ")
     );
     for row in tx.query(&sql, &bound)? {
         let number = u32::try_from(row.get::<i64>(1)?).unwrap_or_default();
         let id = VersionId { record: row.get(0)?, number };
-        to.push(Kept { id, backend: row.get(2)?, value: row.get(3)?, context: row.get(4)? });
+        let has_value = rows::has_value(&row, 5)?;
+        to.push(Kept { id, backend: row.get(2)?, value: row.get(3)?, context: row.get(4)?, has_value });
     }
     Ok(())
 }

@@ -247,6 +247,7 @@ impl Plan {
             attributes: &record.attributes,
             value: value.map(|value| self.unlocked.seal(id, 1, Part::Value, value)).transpose()?,
             context: context.map(|context| self.unlocked.seal(id, 1, Part::Context, context)).transpose()?,
+            has_value: Some(record.value.is_some()),
         };
         insert_version(tx, id, &version)?;
         relate(tx, id, destination.id())

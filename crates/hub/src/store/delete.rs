@@ -8,7 +8,7 @@ use crate::Error;
 use crate::changes::{ChangeKind, Event, Feed};
 use crate::journal::{self, Fate, Intent, IntentKind, Left, Operation, Sealed};
 use crate::model::Record;
-use crate::rules::deletion::keepers;
+use crate::rules::deletion::{Usage, keepers};
 use crate::rules::locks::{Standing, standing};
 use crate::rules::texts::{self, Kept};
 use crate::seal::Unlocked;
@@ -43,8 +43,23 @@ pub(crate) struct Going {
     pub(crate) feed: Feed,
 }
 
-/// Records on their way out, each with its entry.
-type Leaving = Vec<(Record, Intent)>;
+/// Records on their way out.
+pub(crate) struct Leaving {
+    /// Each with its entry.
+    pub(crate) begun: Vec<(Record, Intent)>,
+    /// The copies that are given up with them.
+    pub(crate) stuck: Vec<Sealed>,
+    /// What of them is used by what.
+    pub(crate) usages: Vec<Usage>,
+}
+
+/// Records that may go.
+struct Free {
+    records: Vec<Record>,
+    /// The moves of theirs that nobody ends any more.
+    stuck: Vec<Sealed>,
+    usages: Vec<Usage>,
+}
 
 const TABLES: [&str; 6] = [
     "DELETE FROM hub_records WHERE id = $1",
@@ -62,18 +77,17 @@ pub(crate) fn delete_record(tx: &mut Tx<'_>, id: &str) -> Result<(), Error> {
 }
 
 impl Going {
-    /// Everything in one transaction, where no backend is concerned.
-    /// Tells which copies are given up with them.
+    /// Everything in one transaction, where no backend is concerned. Tells which copies are given up with them.
     pub(crate) fn carry_out(&self, tx: &mut Tx<'_>) -> Result<Vec<Sealed>, Error> {
-        let (records, stuck) = self.check(tx)?;
+        let Free { records, stuck, .. } = self.check(tx)?;
         self.remove(tx, &records)?;
         Ok(stuck)
     }
 
-    /// Says what is to be done, and tells which copies are given up with it.
-    pub(crate) fn reserve(&self, tx: &mut Tx<'_>, operation: &Operation) -> Result<(Leaving, Vec<Sealed>), Error> {
+    /// Says what is to be done.
+    pub(crate) fn reserve(&self, tx: &mut Tx<'_>, operation: &Operation) -> Result<Leaving, Error> {
         let mut begun = Vec::new();
-        let (records, stuck) = self.check(tx)?;
+        let Free { records, stuck, usages } = self.check(tx)?;
         for record in records {
             let context = rows::latest_context(tx, &record, &self.unlocked)?;
             let intent = operation.intent(IntentKind::Delete, &record.id, &record.backend);
@@ -82,7 +96,7 @@ impl Going {
             journal::insert(tx, &intent, &self.unlocked)?;
             begun.push((record, intent));
         }
-        Ok((begun, stuck))
+        Ok(Leaving { begun, stuck, usages })
     }
 
     /// Removes what is gone; of the rest, the entries are left as they should be. What somebody else has taken over is
@@ -103,8 +117,8 @@ impl Going {
         self.remove(tx, &gone)
     }
 
-    /// The records, if all of them may go, and the moves of theirs that nobody ends any more.
-    fn check(&self, tx: &mut Tx<'_>) -> Result<(Vec<Record>, Vec<Sealed>), Error> {
+    /// The records, if all of them may go.
+    fn check(&self, tx: &mut Tx<'_>) -> Result<Free, Error> {
         let Deletion { ids, owner, on_backend_failure } = &self.deletion;
         let mut records = rows::records(tx, ids)?;
         let mut stuck = Vec::new();
@@ -134,7 +148,7 @@ impl Going {
         // In the order in which they were named, each once.
         records.sort_by_key(|record| ids.iter().position(|id| *id == record.id));
         stuck.retain(|(intent, _context)| intent.kind == IntentKind::Move);
-        Ok((records, stuck))
+        Ok(Free { records, stuck, usages })
     }
 
     fn remove(&self, tx: &mut Tx<'_>, records: &[Record]) -> Result<(), Error> {

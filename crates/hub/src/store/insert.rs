@@ -51,7 +51,9 @@ impl RecordRow<'_> {
 }
 
 pub(crate) fn relate(tx: &mut Tx<'_>, source: &str, target: &str) -> Result<(), Error> {
-    let sql = "INSERT INTO hub_relations (source, target) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    // A record's place never changes.
+    let sql = "INSERT INTO hub_relations (source, target, source_place) \
+               SELECT id, CAST($2 AS TEXT), place FROM hub_records WHERE id = $1 ON CONFLICT DO NOTHING";
     tx.execute(sql, params![source, target])?;
     Ok(())
 }
@@ -91,6 +93,7 @@ pub(crate) fn ensure_built_in(
         attributes: &[attribute],
         value: Some(unlocked.seal(BUILT_IN, 1, Part::Value, &value)?),
         context: None,
+        has_value: Some(true),
     };
     insert_version(tx, BUILT_IN, &version)
 }

@@ -29,7 +29,7 @@ pub use versions::DEFAULT_ATTRIBUTE;
 
 pub(crate) use checks::Checks;
 pub(crate) use create::{END, Plan, Reserved, digest_of};
-pub(crate) use delete::{Going, delete_record};
+pub(crate) use delete::{Going, Leaving, delete_record};
 pub(crate) use insert::ensure_built_in;
 pub(crate) use locks::{Locking, NotHeld, Releasing, Whose, expired};
 pub(crate) use moving::{Copied, Moving};
@@ -38,8 +38,24 @@ pub(crate) use types::Known;
 pub(crate) use update::{Begun, Updating};
 
 /// The tables; whoever opens the `Db` applies them.
-pub const MIGRATIONS: Migrations =
-    Migrations { set: "hub", steps: &[RECORDS, journal::TABLES, changes::TABLES, changes::FORGOTTEN_ITEM] };
+pub const MIGRATIONS: Migrations = Migrations {
+    set: "hub",
+    steps: &[RECORDS, journal::TABLES, changes::TABLES, changes::FORGOTTEN_ITEM, HAS_VALUE, ORDERED_USERS],
+};
+
+/// Whether a version was given a value, also where a backend keeps it; unknown of those kept outside before.
+const HAS_VALUE: &str = "
+ALTER TABLE hub_versions ADD COLUMN has_value BIGINT;
+UPDATE hub_versions SET has_value = 1 WHERE value IS NOT NULL;
+";
+
+/// What uses a record, in the order of lists: the first few of very many are found without the others.
+const ORDERED_USERS: &str = "
+ALTER TABLE hub_relations ADD COLUMN source_place BYTEA;
+UPDATE hub_relations SET source_place = (SELECT place FROM hub_records WHERE id = source);
+CREATE INDEX hub_relations_in_order ON hub_relations (target, source_place, source);
+DROP INDEX hub_relations_by_target;
+";
 
 const RECORDS: &str = "
 CREATE TABLE hub_keys (id TEXT PRIMARY KEY, wrapped TEXT NOT NULL, made_at BIGINT NOT NULL);

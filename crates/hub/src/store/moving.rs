@@ -38,6 +38,8 @@ pub(crate) struct Copied {
     /// Where the hub keeps it.
     pub(crate) value: Option<Json>,
     pub(crate) context: Option<Json>,
+    /// Whether there is one, here or there.
+    pub(crate) has_value: bool,
 }
 
 impl Moving {
@@ -77,13 +79,19 @@ impl Moving {
             return Err(journal::too_late());
         }
         let (id, from, to) = (&self.record.id, &self.record.backend, &self.to);
-        for Copied { version, value, context } in copies {
+        for Copied { version, value, context, has_value } in copies {
             let seal = |document: &Option<Json>, part: Part| {
                 document.as_ref().map(|document| self.unlocked.seal(id, *version, part, document)).transpose()
             };
             tx.execute(
-                "UPDATE hub_versions SET value = $1, context = $2 WHERE record = $3 AND number = $4",
-                params![seal(value, Part::Value)?, seal(context, Part::Context)?, id, i64::from(*version)],
+                "UPDATE hub_versions SET value = $1, context = $2, has_value = $3 WHERE record = $4 AND number = $5",
+                params![
+                    seal(value, Part::Value)?,
+                    seal(context, Part::Context)?,
+                    i64::from(*has_value),
+                    id,
+                    i64::from(*version)
+                ],
             )?;
         }
         tx.execute("UPDATE hub_records SET backend = $1 WHERE id = $2", params![to, id])?;

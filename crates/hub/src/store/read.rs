@@ -100,21 +100,15 @@ impl Hub {
     ) -> Result<HashMap<String, Vec<Record>>, Error> {
         let ids = ids.to_vec();
         let read = move |tx: &mut Tx<'_>| {
-            let (from, to) = match direction {
-                Direction::Uses => ("source", "target"),
-                Direction::UsedBy => ("target", "source"),
-            };
+            let (from, to) = direction.ends();
             let mut edges: Vec<(String, String)> = Vec::new();
-            for ids in ids.chunks(CHUNK) {
-                let list = places(1, ids.len());
+            for ids in ids.chunks(if first.is_some() { LIMITED } else { CHUNK }) {
                 let sql = match first {
-                    None => format!("SELECT {from}, {to} FROM hub_relations WHERE {from} IN ({list})"),
-                    Some(first) => format!(
-                        "SELECT {from}, {to} FROM (SELECT {from}, {to}, \
-                         ROW_NUMBER() OVER (PARTITION BY {from} ORDER BY place) AS number \
-                         FROM hub_relations JOIN hub_records ON id = {to} WHERE {from} IN ({list})) AS numbered \
-                         WHERE number <= {first}"
-                    ),
+                    None => {
+                        let list = places(1, ids.len());
+                        format!("SELECT {from}, {to} FROM hub_relations WHERE {from} IN ({list})")
+                    }
+                    Some(first) => direction.first(first, ids.len()),
                 };
                 for row in tx.query(&sql, &rows::values(ids))? {
                     edges.push((row.get(0)?, row.get(1)?));
@@ -188,4 +182,84 @@ fn read_contexts(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut Vec<(VersionId,
 pub(crate) enum Direction {
     Uses,
     UsedBy,
+}
+
+/// Records per statement of which each has a limit of its own.
+const LIMITED: usize = 50;
+
+impl Direction {
+    fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Direction::Uses => ("source", "target"),
+            Direction::UsedBy => ("target", "source"),
+        }
+    }
+
+    /// Selects the first so many relations of each of `count` records. Each has a limit of its own, which an index ends:
+    /// what is beyond it costs nothing.
+    fn first(self, first: usize, count: usize) -> String {
+        let (from, to) = self.ends();
+        let first = i64::try_from(first).unwrap_or(i64::MAX);
+        let (of, place) = match self {
+            // What one record uses is little, whatever the total.
+            Direction::Uses => ("hub_relations JOIN hub_records ON id = target", "place"),
+            Direction::UsedBy => ("hub_relations", "source_place"),
+        };
+        let one = |number: usize| {
+            format!(
+                "SELECT {from}, {to} FROM (SELECT {from}, {to} FROM {of} WHERE {from} = ${number} \
+                 ORDER BY {place} LIMIT {first}) AS limited"
+            )
+        };
+        (1..=count).map(one).collect::<Vec<_>>().join(" UNION ALL ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use db::{Config, Db};
+    use testbed::process::scratch;
+
+    use super::*;
+    use crate::MIGRATIONS;
+
+    #[tokio::test]
+    async fn the_first_users_are_found_in_their_order_without_sorting_the_others() {
+        let db = Db::open(Config::sqlite(scratch("plan").unwrap().join("hub.db"))).await.unwrap();
+        db.migrate(&[MIGRATIONS]).await.unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN {}", Direction::UsedBy.first(3, 2));
+        let rows =
+            db.read(move |tx| tx.query(&sql, params!["a", "b"])).await.map_err(|error: db::Error| error).unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get(3).unwrap()).collect();
+        assert_eq!(
+            plan.iter().filter(|step| step.contains("hub_relations_in_order (target=?)")).count(),
+            2,
+            "{plan:?}"
+        );
+        assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{plan:?}");
+    }
+
+    #[tokio::test]
+    async fn relations_of_before_have_their_order() {
+        let db = Db::open(Config::sqlite(scratch("upgrade").unwrap().join("hub.db"))).await.unwrap();
+        let before = db::Migrations { steps: &MIGRATIONS.steps[..4], ..MIGRATIONS };
+        db.migrate(&[before]).await.unwrap();
+        let fill = |tx: &mut Tx<'_>| {
+            for (number, id) in ["used", "late", "early"].into_iter().enumerate() {
+                let place = [if id == "early" { 1_u8 } else { 2 + u8::try_from(number).unwrap_or(9) }];
+                let sql = "INSERT INTO hub_records (id, namespace, type_path, type_revision, backend, storage, created_at, latest, \
+                           place) VALUES ($1, 'n', 'a', '0.1.0', 'b', 0, 0, 1, $2)";
+                tx.execute(sql, params![id, place.as_slice()])?;
+                let sql = "INSERT INTO hub_relations (source, target) VALUES ($1, 'used')";
+                tx.execute(sql, params![id])?;
+            }
+            Ok::<_, db::Error>(())
+        };
+        db.write(fill).await.unwrap();
+        db.migrate(&[MIGRATIONS]).await.unwrap();
+        let sql = Direction::UsedBy.first(2, 1);
+        let rows = db.read(move |tx| tx.query(&sql, params!["used"])).await.map_err(|error: db::Error| error).unwrap();
+        let users: Vec<String> = rows.iter().map(|row| row.get(1).unwrap()).collect();
+        assert_eq!(users, ["early", "used"]);
+    }
 }

@@ -73,16 +73,18 @@ pub(crate) fn attribute(row: &Row, first: usize) -> Result<AttributeRef, Error> 
 
 /// Writes a version with its attributes.
 pub(crate) fn insert_version(tx: &mut Tx<'_>, record: &str, version: &NewVersion<'_>) -> Result<(), Error> {
-    let NewVersion { number, created_by, created_at, attributes, value, context } = version;
+    let NewVersion { number, created_by, created_at, attributes, value, context, has_value } = version;
     tx.execute(
-        "INSERT INTO hub_versions (record, number, created_by, created_at, value, context) VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO hub_versions (record, number, created_by, created_at, value, context, has_value) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
         params![
             record,
             i64::from(*number),
             *created_by,
             created_at.as_microsecond(),
             value.as_deref(),
-            context.as_deref()
+            context.as_deref(),
+            has_value.map(i64::from)
         ],
     )?;
     for (position, attribute) in (0_i64..).zip(*attributes) {
@@ -102,6 +104,8 @@ pub(crate) struct NewVersion<'a> {
     pub(crate) attributes: &'a [AttributeRef],
     pub(crate) value: Option<Vec<u8>>,
     pub(crate) context: Option<Vec<u8>>,
+    /// Whether it was given a value, here or outside; `None` where that is not known.
+    pub(crate) has_value: Option<bool>,
 }
 
 pub(crate) fn moment(microseconds: i64) -> Result<Timestamp, Error> {
@@ -118,6 +122,17 @@ pub(crate) fn parsed<T: std::str::FromStr>(text: &str) -> Result<T, Error> {
 
 pub(crate) fn values(texts: &[String]) -> Vec<Value> {
     texts.iter().map(Value::from).collect()
+}
+
+/// The column `has_value`.
+pub(crate) fn has_value(row: &Row, column: usize) -> Result<Option<bool>, Error> {
+    Ok(row.get::<Option<i64>>(column)?.map(|has| has != 0))
+}
+
+/// Whether the versions of a record have values, the oldest first.
+pub(crate) fn values_of(tx: &mut Tx<'_>, record: &str) -> Result<Vec<Option<bool>>, Error> {
+    let sql = "SELECT has_value FROM hub_versions WHERE record = $1 ORDER BY number";
+    tx.query(sql, params![record])?.iter().map(|row| has_value(row, 0)).collect()
 }
 
 /// The context of a record's newest version.

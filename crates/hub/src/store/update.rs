@@ -1,6 +1,6 @@
 //! New versions of records: what is looked at, reserved and written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use db::{Tx, params};
 use jiff::Timestamp;
@@ -37,6 +37,8 @@ pub(crate) struct Updating {
     pub(crate) ids: Vec<String>,
     /// By record.
     pub(crate) destinations: HashMap<String, Destination>,
+    /// Records that are storage backends from now on.
+    pub(crate) becoming: HashSet<String>,
     pub(crate) unlocked: Unlocked,
     pub(crate) now: Timestamp,
     pub(crate) feed: Feed,
@@ -48,6 +50,7 @@ pub(crate) struct Begun {
     pub(crate) record: Record,
     /// Of its newest version.
     pub(crate) context: Option<Json>,
+    pub(crate) has_value: Option<bool>,
     pub(crate) intent: Intent,
 }
 
@@ -73,7 +76,8 @@ impl Updating {
             let holder = named.iter().find_map(|change| change.owner.clone());
             let intent = Intent { first: record.latest + 1, last, holder, context: told, ..intent };
             journal::insert(tx, &intent, &self.unlocked)?;
-            begun.push(Begun { record, context, intent });
+            let has_value = rows::values_of(tx, id)?.pop().flatten();
+            begun.push(Begun { record, context, has_value, intent });
         }
         Ok(begun)
     }
@@ -160,7 +164,7 @@ impl Updating {
     ) -> Result<(), Error> {
         let (id, before) = (&record.id, record.latest);
         let next = before.checked_add(1).ok_or_else(too_many)?;
-        let sql = "SELECT value, context FROM hub_versions WHERE record = $1 AND number = $2";
+        let sql = "SELECT value, context, has_value FROM hub_versions WHERE record = $1 AND number = $2";
         let row = tx.query_opt(sql, params![id, i64::from(before)])?;
         let row = row.ok_or_else(|| Error::damaged(format!("record {id}"), "its newest version is missing"))?;
         let seal = |document: Option<&Json>, part: Part| {
@@ -188,9 +192,12 @@ impl Updating {
             attributes: &attributes,
             value,
             context,
+            has_value: if change.value.is_some() { Some(true) } else { rows::has_value(&row, 2)? },
         };
         insert_version(tx, id, &version)?;
-        tx.execute("UPDATE hub_records SET latest = $1 WHERE id = $2", params![i64::from(next), id])?;
+        record.storage |= self.becoming.contains(id);
+        let sql = "UPDATE hub_records SET latest = $1, storage = $2 WHERE id = $3";
+        tx.execute(sql, params![i64::from(next), i64::from(record.storage), id])?;
         record.latest = next;
         Ok(())
     }

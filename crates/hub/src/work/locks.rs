@@ -103,6 +103,8 @@ impl Hub {
         Step::LockBeforeCommit.hit();
         let commit = {
             let (operation, entries) = (operation.clone(), intents.len());
+            // A lease counts from when it is granted, however long backends took.
+            let locking = Locking { now: self.now(), ..locking };
             self.change(move |tx| locking.commit(tx, &operation, entries))
         };
         match commit.await {

@@ -16,7 +16,7 @@ use crate::model::Record;
 use crate::rules::locks::holds;
 use crate::rules::texts::{self, Fault};
 use crate::storage::{Backend, Call, Destination, Landed, Trouble, Wanted};
-use crate::store::{Copied, Moving, VersionId};
+use crate::store::{Copied, Moving, VersionId, rows};
 use crate::{Error, Json, Reason};
 
 /// A record in its new place.
@@ -130,6 +130,9 @@ impl Hub {
         }
         let versions: Vec<_> =
             (1..=record.latest).map(|number| VersionId { record: record.id.clone(), number }).collect();
+        if takes_contexts_only(to) && !self.has_no_values(record).await? {
+            return Err(Error::invalid(format!("External backend \"{}\": input value not allowed", to.id())));
+        }
         let mut known = self.contexts(&versions).await?;
         let mut contexts = BTreeMap::new();
         let mut old_context = None;
@@ -138,12 +141,23 @@ impl Hub {
             contexts.insert(version.number, fitting(to, context.as_ref())?);
             old_context = context;
         }
-        if let Destination::External(backend) = to {
+        // What takes contexts only keeps nothing that a move could overwrite or delete.
+        if let (Destination::External(backend), false) = (to, takes_contexts_only(to)) {
             self.must_not_have(backend, record, contexts.get(&1).and_then(Option::as_ref)).await?;
         }
         let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let to = to.id().to_owned();
         Ok(Moving { record: record.clone(), to, owner, contexts, old_context, unlocked, now, feed })
+    }
+
+    /// Whether nothing of a record but contexts is kept where it is: no value was ever written, so that none needs to be read.
+    async fn has_no_values(&self, record: &Record) -> Result<bool, Error> {
+        if matches!(self.destination(&record.backend).await, Ok(from) if takes_contexts_only(&from)) {
+            return Ok(true);
+        }
+        let id = record.id.clone();
+        let values = self.db().read(move |tx| rows::values_of(tx, &id)).await?;
+        Ok(values.into_iter().all(|has_value| has_value == Some(false)))
     }
 
     /// Two backends may be one place: what is there already is not ours to overwrite, nor to delete when it has to be undone.
@@ -165,9 +179,16 @@ impl Hub {
         let mut landed = Landed::No;
         for (&version, context) in &moving.contexts {
             self.hold(intent).await.map_err(|error| NotCopied { error, landed })?;
-            let value = self.value(&moving.record.id, version).await.map_err(|error| NotCopied { error, landed })?;
+            let value = if takes_contexts_only(to) {
+                // The old backend is not needed, and may be gone.
+                None
+            } else {
+                let value = self.value(&moving.record.id, version).await;
+                value.map_err(|error| NotCopied { error, landed })?.filter(|value| !value.is_null())
+            };
+            let has_value = value.is_some();
             let Destination::External(backend) = to else {
-                copies.push(Copied { version, value, context: context.clone() });
+                copies.push(Copied { version, value, context: context.clone(), has_value });
                 continue;
             };
             let wanted = Wanted {
@@ -184,7 +205,7 @@ impl Hub {
             })?;
             Step::MoveCopied.hit();
             landed = Landed::Perhaps;
-            copies.push(Copied { version, value: None, context });
+            copies.push(Copied { version, value: None, context, has_value });
         }
         let lock = moving.record.lock.as_ref().filter(|lock| holds(lock, self.now()));
         if let (Destination::External(backend), Some(lock)) = (to, lock) {
@@ -209,9 +230,10 @@ impl Hub {
             _ => backend.update(&call, wanted).await?,
         };
         let call = self.call_now(intent, wanted.version);
-        let found = backend.value(&call, wanted.version, context.as_ref()).await;
+        // One that makes values of contexts has to make one of this.
+        let found = backend.kept_value(&call, wanted.version, context.as_ref(), None).await;
         let found = found.map_err(|trouble| Trouble { landed: Landed::Perhaps, ..trouble })?;
-        if found == wanted.value {
+        if backend.config.mode == Mode::Context || found == wanted.value {
             return Ok(context);
         }
         let text = format!("External backend \"{}\": version {} came back otherwise", backend.id, wanted.version);
@@ -235,12 +257,13 @@ impl Hub {
     }
 }
 
+fn takes_contexts_only(destination: &Destination) -> bool {
+    destination.external().is_some_and(|backend| backend.config.mode == Mode::Context)
+}
+
 /// What the new backend is told of a version: its context if that fits, else none if none is needed.
 fn fitting(to: &Destination, context: Option<&Json>) -> Result<Option<Json>, Error> {
     let Destination::External(backend) = to else { return Ok(None) };
-    if backend.config.mode == Mode::Context {
-        return Err(Error::invalid(format!("External backend \"{}\": input value not allowed", backend.id)));
-    }
     let fits = |context: &&Json| backend.config.input_faults(None, Some(context)).is_empty();
     let context = context.filter(fits);
     let faults = backend.config.input_faults(None, context);

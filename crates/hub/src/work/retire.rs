@@ -6,7 +6,7 @@ use super::left::LeftOutside;
 use super::moving::Moved;
 use crate::changes::{ChangeKind, Event};
 use crate::hub::Hub;
-use crate::journal::delete_of_backend;
+use crate::journal::{delete_of_backend, drop_of_backend};
 use crate::model::Record;
 use crate::rules::texts;
 use crate::store::{Deletion, OnBackendFailure, delete_record, rows};
@@ -47,6 +47,8 @@ impl Hub {
                     let owner = record.lock.map(|lock| lock.owner);
                     retired.moved.extend(self.move_records(vec![record.id], &to, owner).await?);
                 }
+                // Old copies, where it does not answer: nobody will ask it again.
+                retired.left = self.give_up_entries(&backend.id).await?;
             }
             Retire::Orphan => retired.left = self.give_up_records(&backend.id).await?,
         }
@@ -62,6 +64,17 @@ impl Hub {
     async fn kept_by(&self, backend: &str) -> Result<Vec<Record>, Error> {
         let backend = backend.to_owned();
         self.db().read(move |tx| kept_by(tx, &backend)).await
+    }
+
+    /// Removes what was begun at a backend that has no records any more, unless somebody is at it.
+    async fn give_up_entries(&self, backend: &str) -> Result<Vec<LeftOutside>, Error> {
+        let (backend, now) = (backend.to_owned(), self.now());
+        let give_up = move |tx: &mut Tx<'_>| {
+            let is_empty = kept_by(tx, &backend)?.is_empty();
+            if is_empty { drop_of_backend(tx, &backend, now) } else { Ok(Vec::new()) }
+        };
+        let entries = self.db().write(give_up).await?;
+        self.left_of(entries).await
     }
 
     /// Removes all records of a backend, with what was begun there.

@@ -1,6 +1,6 @@
 //! New versions of records.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use backends::Mode;
@@ -9,7 +9,7 @@ use super::calls::{Others, call_all, troubles};
 use crate::failpoints::Step;
 use crate::hub::Hub;
 use crate::journal::{Calling, Fate, Intent, Operation};
-use crate::model::Record;
+use crate::model::{Record, TypeRef};
 use crate::rules::texts::Fault;
 use crate::rules::{names, texts};
 use crate::storage::{Destination, Landed, Trouble, Wanted};
@@ -30,11 +30,12 @@ impl Hub {
         let ids: Vec<String> = changes.iter().map(|change| change.id.clone()).collect();
         let records: HashMap<String, Record> =
             self.records(&ids).await?.into_iter().map(|record| (record.id.clone(), record)).collect();
-        let destinations = self.check_changes(&changes, &records).await?;
+        let becoming = self.becoming_storage(&records).await?;
+        let destinations = self.check_changes(&changes, &records, &becoming).await?;
         self.release_expired(records.into_values()).await.map_err(|fault| fault.told(texts::update))?;
         let (unlocked, now, feed) = (self.sealing().unlock().await?, self.now(), self.feed());
         let is_outside = destinations.values().any(|destination| destination.external().is_some());
-        let updating = Arc::new(Updating { changes, ids, destinations, unlocked, now, feed });
+        let updating = Arc::new(Updating { changes, ids, destinations, becoming, unlocked, now, feed });
         if !is_outside {
             return self.change(move |tx| updating.carry_out(tx)).await;
         }
@@ -42,19 +43,38 @@ impl Hub {
         self.to_the_end(async move { hub.update_outside(updating).await }).await
     }
 
+    /// Those whose Type was attached to the storage node after they were created: a new version of one is one of a backend. Not
+    /// of what another backend keeps: a backend must be readable when others are not.
+    async fn becoming_storage(&self, records: &HashMap<String, Record>) -> Result<HashSet<String>, Error> {
+        let (mut known, mut becoming): (HashMap<&TypeRef, bool>, HashSet<String>) = (HashMap::new(), HashSet::new());
+        for record in records.values().filter(|record| !record.storage && record.is_kept_here()) {
+            let is_storage = match known.get(&record.type_ref) {
+                Some(is_storage) => *is_storage,
+                None => self.is_storage(&record.type_ref).await?,
+            };
+            known.insert(&record.type_ref, is_storage);
+            if is_storage {
+                becoming.insert(record.id.clone());
+            }
+        }
+        Ok(becoming)
+    }
+
     /// What keeps values and contexts from being taken; else where the records are kept.
     async fn check_changes(
         &self,
         changes: &[Change],
         records: &HashMap<String, Record>,
+        becoming: &HashSet<String>,
     ) -> Result<HashMap<String, Destination>, Error> {
         let (mut faults, mut destinations) = (Vec::new(), HashMap::new());
         let mut checks = Checks::new(self);
         for change in changes {
             let Some(record) = records.get(&change.id) else { continue };
             faults.extend(checks.misfit(&record.type_ref, &change.id, change.value.as_ref()).await?);
-            if record.storage && !record.is_built_in() {
-                faults.extend(self.reregistration_faults(change, record).await?);
+            let is_new = becoming.contains(&record.id);
+            if is_new || record.storage && !record.is_built_in() {
+                faults.extend(self.reregistration_faults(change, record, is_new).await?);
             }
             if !destinations.contains_key(&record.id) {
                 match self.destination(&record.backend).await {
@@ -74,11 +94,11 @@ impl Hub {
         if faults.is_empty() { Ok(destinations) } else { Err(texts::update(&faults)) }
     }
 
-    /// What keeps a backend's record from becoming what a change makes of it.
-    async fn reregistration_faults(&self, change: &Change, record: &Record) -> Result<Vec<Fault>, Error> {
+    /// What keeps a backend's record from becoming what a change makes of it. Of one that was none, all of it is new.
+    async fn reregistration_faults(&self, change: &Change, record: &Record, is_new: bool) -> Result<Vec<Fault>, Error> {
         let value = match &change.value {
             Some(value) => Some(value.clone()),
-            None if change.attributes.is_some() => self.value(&record.id, record.latest).await?,
+            None if is_new || change.attributes.is_some() => self.value(&record.id, record.latest).await?,
             None => return Ok(Vec::new()),
         };
         let attributes = match &change.attributes {
@@ -145,7 +165,8 @@ async fn add_versions(
             value = Some(given.clone());
         } else if value.is_none() && backend.config.mode == Mode::Value {
             let call = calling.call(&begun.intent, 0);
-            let kept = backend.value(&call, begun.record.latest, begun.context.as_ref()).await;
+            let (latest, has_value) = (begun.record.latest, begun.has_value);
+            let kept = backend.kept_value(&call, latest, begun.context.as_ref(), has_value).await;
             value = kept.map_err(|trouble| after(&contexts, trouble.without_traces()))?;
         }
         let wanted = Wanted {

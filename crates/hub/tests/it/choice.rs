@@ -13,6 +13,7 @@ on_both!(
     a_rule_wins_over_the_default,
     the_draft_of_a_backend_is_one,
     a_backend_may_keep_the_record_of_another,
+    a_type_that_comes_later_counts_from_the_next_update_on,
 );
 
 async fn backend_of(hub: &Hub, id: &str) -> String {
@@ -161,4 +162,28 @@ async fn a_backend_may_keep_the_record_of_another(place: Place) {
     assert!(outside.original.kept(&registered).is_some());
     let id = create(&world.hub, kept_in("kept-outside", "1")).await;
     assert!(second.original.kept(&id).is_some() && value(&world.hub, &id, 1).await == "1");
+}
+
+async fn a_type_that_comes_later_counts_from_the_next_update_on(place: Place) {
+    let world = World::new(place, patient()).await;
+    let outside = world.register("shelf").await;
+    let path = "cap.type.late.storage";
+    let value_of = |url: &str| Some(json(&format!(r#"{{"url":"{url}","acceptValue":true,"contextSchema":null}}"#)));
+    let record = NewRecord { value: value_of("shelf:50051"), ..NewRecord::new(type_ref(path, "0.1.0")) };
+    let id = create(&world.hub, record).await;
+    let refused = async || world.hub.create(batch(vec![kept_in(&id, "1")])).await.unwrap_err().to_string();
+    let text = refused().await;
+    assert!(text.ends_with("is not attached to cap.core.type.hub.storage"), "{text}");
+    let manifest = "ocfVersion: 0.0.1\nkind: Type\nrevision: 0.1.0\nmetadata: {path: cap.type.late.storage}\n\
+                    spec: {additionalRefs: [cap.core.type.hub.storage]}\n";
+    world.hub.apply_types(vec![Type::parse(manifest).unwrap()]).await.unwrap();
+    let text = refused().await;
+    assert!(text.contains("update the record"), "{text}");
+    // All that it is counts as new, not only what is changed.
+    let bad = Change { id: id.clone(), attributes: Some(default()), value: Some(json("{}")), ..Change::default() };
+    assert!(world.hub.update(vec![bad]).await.is_err());
+    let updated = world.hub.update(vec![Change { id: id.clone(), ..Change::default() }]).await.unwrap();
+    assert!(updated[0].storage && world.hub.storage_backend(&id).await.unwrap().is_some());
+    let kept = create(&world.hub, kept_in(&id, "1")).await;
+    assert_eq!(outside.original.ids(), [kept]);
 }

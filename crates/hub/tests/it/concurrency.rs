@@ -1,25 +1,11 @@
 //! Many at once, in two hubs on one database.
 
-use hub::{Batch, Change, Error, Filter, Hub, NewRecord, Reason};
+use hub::{Batch, Filter, NewRecord};
 
-use crate::place::{Place, create, json, new, on_both, value};
+use crate::mirrored::add_one;
+use crate::place::{Place, create, new, on_both, value};
 
 on_both!(no_update_is_lost, one_of_many_gets_the_lock, one_of_many_gets_the_name);
-
-/// Adds one to a number until it succeeds.
-async fn add_one(hub: Hub, id: String) {
-    loop {
-        let latest = hub.find(&id).await.unwrap().unwrap().latest;
-        let number: u64 = value(&hub, &id, latest).await.parse().unwrap();
-        let value = Some(json(&(number + 1).to_string()));
-        let change = Change { id: id.clone(), value, expected: Some(latest), ..Change::default() };
-        match hub.update(vec![change]).await {
-            Ok(_) => return,
-            Err(Error::Refused { reason: Reason::Conflict, .. } | Error::Database(db::Error::Conflict { .. })) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
 
 async fn no_update_is_lost(place: Place) {
     let hubs = [place.hub().await, place.hub().await];

@@ -108,6 +108,8 @@ async fn work(hub: &Hub) {
     acknowledge("moved");
     hub.delete(Deletion { ids: vec![ids[1].clone()], ..Deletion::default() }).await.unwrap();
     acknowledge("deleted");
+    // Also what nobody waits for is done, or dies on the way.
+    hub.rest(Duration::from_mins(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use backends::Code;
-use hub::{Change, Deletion, Error, Hub, Reason};
+use hub::{Change, Deletion, Error, Hub, NewRecord, Reason};
 use jiff::SignedDuration;
+use tokio::sync::watch;
 
 use crate::outside::moody::Mood;
 use crate::outside::original::Original;
-use crate::outside::{World, hasty, kept_in, patient};
+use crate::outside::{World, choice, hasty, kept_in, patient};
 use crate::place::{Place, create, json, new, on_both, value};
 
 on_both!(
@@ -19,6 +20,8 @@ on_both!(
     a_lost_answer_to_a_lock_is_found_again_or_undone,
     a_release_is_refused_or_carried_through,
     the_backend_is_asked_who_holds_a_record,
+    one_damaged_context_hides_no_other_holder,
+    a_lease_counts_from_when_it_is_granted,
     many_writers_lose_no_update,
 );
 
@@ -183,6 +186,39 @@ async fn the_backend_is_asked_who_holds_a_record(place: Place) {
     assert_eq!(asked().await[0], (me(), false, true), "a backend that knows no locks leaves them to the hub");
 }
 
+async fn one_damaged_context_hides_no_other_holder(place: Place) {
+    let world = World::new(place, patient()).await;
+    world.register_with("shelf", r#"{"type":"object"}"#).await;
+    let record = || NewRecord { backend: Some(choice("shelf", Some(json("{}")))), ..new("1") };
+    let ids = [create(&world.hub, record()).await, create(&world.hub, record()).await];
+    world.hub.lock(ids.to_vec(), "me".to_owned(), None).await.unwrap();
+    let (db, damaged) = (world.place.db().await, ids[0].clone());
+    let sql = "UPDATE hub_versions SET context = $1 WHERE record = $2";
+    let done = db.write(move |tx| tx.execute(sql, db::params![b"damaged".as_slice(), &damaged])).await;
+    assert_eq!(done.map_err(|error: db::Error| error).unwrap(), 1);
+    let told = world.hub.locked_by(&world.hub.records(&ids).await.unwrap()).await.unwrap();
+    assert!(told[&ids[0]].backend.is_err() && told[&ids[0]].owner() == Some("me"), "{told:?}");
+    assert_eq!(told[&ids[1]].backend.as_ref().unwrap().as_deref(), Some("me"));
+}
+
+async fn a_lease_counts_from_when_it_is_granted(place: Place) {
+    let world = World::new(place, patient()).await;
+    let outside = world.register("shelf").await;
+    let id = create(&world.hub, kept_in("shelf", "1")).await;
+    let (open, gate) = watch::channel(false);
+    outside.moody.set("OnLock", Mood::Wait(gate));
+    let (hub, ids, hour) = (world.hub.clone(), vec![id.clone()], SignedDuration::from_hours(1));
+    let locking = tokio::spawn(async move { hub.lock(ids, "me".to_owned(), Some(hour)).await });
+    let moody = &outside.moody;
+    testbed::eventually(Duration::from_secs(60), || async { moody.count("OnLock") == 1 }).await;
+    let answered = world.hub.now();
+    open.send_replace(true);
+    locking.await.unwrap().unwrap();
+    let expires = world.hub.find(&id).await.unwrap().unwrap().lock.unwrap().expires.unwrap();
+    // Kept in microseconds.
+    assert!(expires.as_microsecond() >= (answered + hour).as_microsecond(), "{expires} {answered}");
+}
+
 /// Adds one to a number, if nobody else is at it.
 async fn try_to_add_one(hub: &Hub, id: &str) -> Result<(), Error> {
     let latest = hub.find(id).await?.unwrap().latest;
@@ -192,7 +228,7 @@ async fn try_to_add_one(hub: &Hub, id: &str) -> Result<(), Error> {
 }
 
 /// Until it succeeds; the database may be too busy for all of them.
-async fn add_one(hub: Hub, id: String) {
+pub(crate) async fn add_one(hub: Hub, id: String) {
     loop {
         match try_to_add_one(&hub, &id).await {
             Ok(()) => return,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use backends::{Code, Driver};
 use hub::model::BUILT_IN;
-use hub::{Change, Deletion, Error, Filter, Hub, OldCopy, Reason, Retire, VersionId};
+use hub::{Change, Deletion, Error, Filter, Hub, NewRecord, OldCopy, Reason, Retire, VersionId};
 
 use crate::outside::moody::Mood;
-use crate::outside::{World, hasty, kept_in, patient, storage, versions};
+use crate::outside::{World, choice, hasty, kept_in, patient, storage, versions};
 use crate::place::{Place, create, json, new, on_both};
 
 on_both!(
@@ -17,6 +17,7 @@ on_both!(
     one_place_under_two_names_is_not_moved_onto_itself,
     a_backend_is_retired_with_its_records_moved,
     a_backend_that_never_returns_is_retired,
+    contexts_move_without_the_backend_that_had_them,
 );
 
 async fn texts(hub: &Hub, id: &str) -> Vec<String> {
@@ -174,4 +175,39 @@ async fn a_backend_that_never_returns_is_retired(place: Place) {
     assert!(world.hub.journal().await.unwrap().is_empty());
     assert_eq!(world.hub.count(Filter::default()).await.unwrap(), 2, "the built-in one and the user");
     world.hub.delete(Deletion { ids: vec![user], ..Deletion::default() }).await.unwrap();
+}
+
+async fn contexts_move_without_the_backend_that_had_them(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let ((old, silent), (_, new_one)) = (world.register_shown("old").await, world.register_shown("new").await);
+    world.register_with("values", r#"{"type":"object"}"#).await;
+    let record = |backend: &str| NewRecord {
+        value: None,
+        backend: Some(choice(backend, Some(json(r#"{"release":"a"}"#)))),
+        ..new("1")
+    };
+    let (id, other) = (create(&world.hub, record("old")).await, create(&world.hub, record("values")).await);
+    let change = Change { id: id.clone(), context: Some(json(r#"{"release":"b"}"#)), ..Change::default() };
+    world.hub.update(vec![change]).await.unwrap();
+    let shown = [r#"{"shown":{"release":"a"}}"#, r#"{"shown":{"release":"b"}}"#];
+    assert_eq!(texts(&world.hub, &id).await, shown);
+    silent.die();
+    // Nothing counts before the new one has made a value of every context.
+    new_one.set("GetValue", Mood::Say(""));
+    let error = world.hub.move_records(vec![id.clone()], "new", None).await.unwrap_err().to_string();
+    assert!(error.contains("has no value of version 1"), "{error}");
+    new_one.be_well();
+    world.settled().await;
+    assert_eq!(world.hub.find(&id).await.unwrap().unwrap().backend, old);
+    let retired = world.hub.retire("old", Retire::MoveTo("new".to_owned())).await.unwrap();
+    assert_eq!((retired.moved.len(), &retired.moved[0].id), (1, &id));
+    assert_eq!(retired.left.iter().map(|left| (&left.id, &left.backend)).collect::<Vec<_>>(), [(&id, &old)]);
+    assert!(world.hub.find("old").await.unwrap().is_none() && world.hub.journal().await.unwrap().is_empty());
+    assert_eq!(texts(&world.hub, &id).await, shown);
+    // A record without a value may go there from where values are taken, one with a value may not.
+    world.hub.move_records(vec![other.clone()], "new", None).await.unwrap();
+    assert_eq!(texts(&world.hub, &other).await, shown[..1]);
+    let here = create(&world.hub, new("1")).await;
+    let error = world.hub.move_records(vec![here], "new", None).await.unwrap_err().to_string();
+    assert!(error.contains("input value not allowed"), "{error}");
 }

@@ -63,6 +63,43 @@ impl Place {
         db
     }
 
+    /// In no column of no table, nor in what is beside the tables of the embedded database.
+    pub(crate) async fn holds_nothing_of(&self, canary: &str) {
+        let holds = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        if self.url.is_some() {
+            // Bytes are written in hexadecimal there.
+            let coded: String = canary.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let mut seen = Vec::new();
+            for (table, row) in self.rows().await {
+                assert!(!row.contains(canary) && !row.contains(&coded), "{table}: {row}");
+                seen.push(table);
+            }
+            assert!(seen.iter().any(|table| table == "hub_versions"), "{seen:?}");
+        }
+        for file in std::fs::read_dir(&self.directory).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_file() {
+                assert!(!holds(&std::fs::read(&path).unwrap(), canary), "{}", path.display());
+            }
+        }
+    }
+
+    /// Every row of every table of a PostgreSQL database, as a text.
+    async fn rows(&self) -> Vec<(String, String)> {
+        let db = self.db().await;
+        let read = |db: Db, sql: String| async move {
+            let rows = db.read(move |tx| tx.query(&sql, &[])).await.map_err(|error: db::Error| error).unwrap();
+            rows.iter().map(|row| row.get::<String>(0).unwrap()).collect::<Vec<_>>()
+        };
+        let tables = "SELECT CAST(tablename AS TEXT) FROM pg_tables WHERE schemaname = current_schema()";
+        let mut found = Vec::new();
+        for table in read(db.clone(), tables.to_owned()).await {
+            let rows = read(db.clone(), format!("SELECT CAST(t AS TEXT) FROM {table} AS t")).await;
+            found.extend(rows.into_iter().map(|row| (table.clone(), row)));
+        }
+        found
+    }
+
     /// With nothing of the key remembered, so that what is wrapped must open.
     pub(crate) fn keyring(&self) -> Keyring {
         let key = Key::file(&self.key, Sharing::Private);

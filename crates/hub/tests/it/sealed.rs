@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use backends::Code;
 use db::params;
 use hub::{Batch, Change, Hub, NewRecord, VersionId};
 use keys::{Key, Keyring, Sharing, key_file};
 
+use crate::outside::moody::Mood;
+use crate::outside::{World, batch, choice, hasty};
 use crate::place::{NoBackends, Place, create, json, new, on_both, settings, value};
 
 const CANARY: &str = "canary-4711-must-not-be-readable";
@@ -31,30 +34,17 @@ async fn no_value_and_no_context_is_in_the_database_in_the_clear(place: Place) {
     let hub = place.hub().await;
     let id = fill(&hub).await;
     assert!(value(&hub, &id, 2).await.contains(CANARY), "it is there");
-    let db = place.db().await;
-    let mut seen = 0;
-    for table in ["hub_versions", "hub_requests"] {
-        let columns = if table == "hub_versions" { "value, context" } else { "answer, answer" };
-        let sql = format!("SELECT {columns} FROM {table}");
-        let rows = db.read(move |tx| tx.query(&sql, &[])).await.map_err(|error: db::Error| error).unwrap();
-        for row in rows {
-            for column in 0..2 {
-                let Some(bytes) = row.get::<Option<Vec<u8>>>(column).unwrap() else { continue };
-                assert!(!contains(&bytes, CANARY), "{table}");
-                seen += 1;
-            }
-        }
-    }
-    assert!(seen >= 4, "{seen} documents");
-    // With what is beside the tables: the log of writes and the pages that were freed.
-    for file in std::fs::read_dir(&place.directory).unwrap() {
-        let path = file.unwrap().path();
-        assert!(!contains(&std::fs::read(&path).unwrap(), CANARY), "{}", path.display());
-    }
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    place.holds_nothing_of(CANARY).await;
+    // Nor while something is open with a backend, which the journal tells of.
+    let world = World::new(place, hasty()).await;
+    let outside = world.register_with("shelf", r#"{"type":"object"}"#).await;
+    outside.moody.set("OnCreate", Mood::Lose);
+    outside.moody.set("OnDelete", Mood::Fail(Code::Unavailable));
+    let context = json(&format!("{{\"note\":\"{CANARY}\"}}"));
+    let record = NewRecord { backend: Some(choice("shelf", Some(context))), ..new(&format!("\"{CANARY}\"")) };
+    world.hub.create(batch(vec![record])).await.unwrap_err();
+    assert_eq!(world.hub.journal().await.unwrap().len(), 1);
+    world.place.holds_nothing_of(CANARY).await;
 }
 
 async fn a_rotated_key_opens_what_was_sealed_before(place: Place) {

@@ -111,7 +111,7 @@ pub const KEYS: &[Key] = &[
     key("data_dir", Kind::Path, DataDirectory, "Directory of everything that is kept on this machine", "Created with mode 0700. Only one process at a time may use it."),
     key("allowed_hosts", Kind::List, Unset, "Host names under which clients may call the server", "Checked against the Host header, so that a foreign web page cannot reach a loopback server by DNS rebinding. Names and addresses alone: any port fits. localhost and the address of `listen` are always allowed."),
     key("metrics_listen", Kind::LoopbackAddress, Unset, "Separate loopback address for /metrics and verbose /readyz", "Without it both need `get` on that URL."),
-    key("shutdown_grace", Kind::Duration, Text("20s"), "How long requests may go on after SIGTERM or SIGINT", "Keep it below terminationGracePeriodSeconds of the Pod."),
+    key("shutdown_grace", Kind::Duration, Text("20s"), "How long requests may go on after SIGTERM or SIGINT, and what is being undone at storage backends", "Keep it below terminationGracePeriodSeconds of the Pod."),
 
     key("log.format", Kind::Choice(&["auto", "human", "json"]), Text("auto"), "Form of the log lines", "auto is human on a terminal and json elsewhere."),
     key("log.level", Kind::LogFilter, Text("info"), "What is logged", "A level (error, warn, info, debug, trace) or a filter per module."),

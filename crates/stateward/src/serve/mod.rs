@@ -26,6 +26,7 @@ use std::future::Future;
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use access::audit::{self, Audit};
 use access::http::Door;
@@ -94,6 +95,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         None
     };
     let hub = Box::pin(hub::open(&settings, &db, keyring)).await?;
+    let resting = hub.clone();
     if let Some(hub) = hub.clone() {
         tasks.spawn(async move { hub.run().await });
     }
@@ -163,7 +165,13 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
         listeners.push(Listener { socket, tls: None, routes, limits });
     }
 
-    let served = serve(listeners, stop).await;
+    let ended = serve(listeners, stop).await;
+    // Within the same time as requests: whoever stops this server waits no longer than that.
+    if let (Some(hub), Ok(Ended::InOrder { since })) = (resting, &ended)
+        && !hub.rest(settings.shutdown_grace.saturating_sub(since.elapsed())).await
+    {
+        tracing::warn!("something is still open with storage backends; the next start goes on with it");
+    }
     tasks.shutdown().await;
     if let Some(explorer) = explorer {
         explorer.close().await;
@@ -171,10 +179,17 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
     audit.close().await;
     db.close().await;
     tracing::info!("stopped");
-    served
+    ended.map(|_| ())
 }
 
-async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<()> {
+/// How serving came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    InOrder { since: Instant },
+    AtOnce,
+}
+
+async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<Ended> {
     let mut signals = stop_signal()?;
     let mut running = tokio::task::JoinSet::new();
     for listener in listeners {
@@ -190,13 +205,16 @@ async fn serve(listeners: Vec<Listener>, stop: watch::Sender<bool>) -> Result<()
     };
     tracing::info!("stopping: letting requests end");
     stop.send_replace(true);
+    let since = Instant::now();
     // A second signal is a person who does not want to wait.
     signals = stop_signal()?;
     tokio::select! {
-        () = async { while running.join_next().await.is_some() {} } => {}
-        () = signals => tracing::warn!("stopping at once"),
+        () = async { while running.join_next().await.is_some() {} } => served.map(|()| Ended::InOrder { since }),
+        () = signals => {
+            tracing::warn!("stopping at once");
+            served.map(|()| Ended::AtOnce)
+        }
     }
-    served
 }
 
 /// Ends with SIGTERM or SIGINT.

@@ -276,17 +276,30 @@ async fn followers_hear_of_what_they_may_watch() {
     let World { front, a, b } = world().await;
     let admin = front.admin().await;
     let (team, viewer) = (front.person(&["editor@team-a"]).await, front.person(&["viewer@*"]).await);
+    // A stream begins when it is first read: from here on, whenever that is.
+    let after = front.hub.changes_after(None, 1000).await.unwrap().pop().unwrap().cursor.to_string();
     let (by_team, by_viewer) = (
-        follow(&team, json!({})).await,
-        follow(&viewer, json!({ "filter": { "createdBy": "nature", "versions": "LATEST" } })).await,
+        follow(&team, json!({ "after": after })).await,
+        follow(&viewer, json!({ "after": after, "filter": { "createdBy": "nature", "versions": "LATEST" } })).await,
     );
     assert_eq!(by_team.status(), 200);
     assert_eq!(follow(&team, json!({})).await.status(), 429, "hub.followers");
+    // Whoever takes JSON, too, gets a query as JSON, and takes no place of a follower for it.
+    for kinds in [
+        "application/json, text/event-stream",
+        "text/event-stream;q=0.5, application/graphql-response+json",
+        "text/event-stream, */*",
+    ] {
+        let body = json!({ "query": "{ typeInstanceCount }" }).to_string();
+        let response = team.response(kinds, "application/json", body).await;
+        assert_eq!(
+            (response.status(), &response.headers()["content-type"]),
+            (http::StatusCode::OK, &"application/json".parse().unwrap())
+        );
+    }
     let team_hears = events(by_team, 4);
     let viewer_hears = events(by_viewer, 2);
     let work = async {
-        // The streams begin when they are first read.
-        tokio::time::sleep(Duration::from_millis(500)).await;
         let update = "mutation($id: ID!) { updateTypeInstances(in: [{ id: $id, createdBy: \"nature\", typeInstance: { value: 2 } }]) { id } }";
         admin.data(update, json!({ "id": b })).await;
         admin.data(update, json!({ "id": a })).await;

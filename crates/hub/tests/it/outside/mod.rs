@@ -15,6 +15,7 @@ use hub::{Batch, Connect, Endpoint, Hub, Json, NewRecord, Settings, StorageChoic
 use crate::place::{Place, create, json, new, settings, type_ref};
 use moody::Moody;
 use original::Original;
+use shown::Shown;
 
 /// Drivers by their urls.
 #[derive(Debug, Default)]
@@ -56,9 +57,9 @@ pub(crate) fn patient() -> Settings {
 /// Short, for tests in which somebody does not answer.
 pub(crate) fn hasty() -> Settings {
     let times = Times {
-        call: Duration::from_millis(400),
-        read: Duration::from_millis(600),
-        lock_question: Duration::from_millis(400),
+        call: Duration::from_millis(1500),
+        read: Duration::from_millis(1500),
+        lock_question: Duration::from_millis(1500),
         margin: Duration::from_secs(2),
         grace: Duration::from_millis(700),
         recover_every: Duration::from_millis(50),
@@ -91,6 +92,16 @@ impl World {
         self.shelf.put(&url, Arc::clone(&moody) as Arc<dyn Driver>);
         let record = NewRecord { name: Some(name.to_owned()), ..storage(&url, context_schema) };
         Outside { id: create(&self.hub, record).await, original, moody }
+    }
+
+    /// A backend that takes no values: its id, and how it behaves.
+    pub(crate) async fn register_shown(&self, name: &str) -> (String, Arc<Moody>) {
+        let moody = Arc::new(Moody::around(Arc::new(Shown)));
+        let url = format!("{name}:50051");
+        self.shelf.put(&url, Arc::clone(&moody) as Arc<dyn Driver>);
+        let value = format!(r#"{{"url":"{url}","acceptValue":false,"contextSchema":{{"type":"object"}}}}"#);
+        let record = NewRecord { name: Some(name.to_owned()), value: Some(json(&value)), ..storage(&url, "null") };
+        (create(&self.hub, record).await, moody)
     }
 
     /// Looks after the journal until it is empty.

@@ -22,8 +22,8 @@ pub(crate) enum Mood {
     Say(&'static str),
     /// Does it when this turns true.
     Wait(watch::Receiver<bool>),
-    /// Says that it took too long, and does it after this time.
-    Late(Duration),
+    /// Says that it took too long, and does it when this turns true.
+    Late(watch::Receiver<bool>),
 }
 
 #[derive(Debug)]
@@ -119,10 +119,10 @@ macro_rules! moody {
                     let _ = &done;
                     Ok($said)
                 }
-                Some(Mood::Late(after)) => {
+                Some(Mood::Late(mut gate)) => {
                     let ($inner, $late) = (Arc::clone(&$self.inner), Late::of(&$target));
                     tokio::spawn(async move {
-                        tokio::time::sleep(after).await;
+                        let _ = gate.wait_for(|open| *open).await;
                         let _ = $again.await;
                     });
                     Err(Failure::new(Code::DeadlineExceeded, "it took too long"))

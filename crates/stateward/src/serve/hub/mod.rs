@@ -12,7 +12,7 @@ use hub::graphql::QueryLimits;
 use hub::guard::Limits;
 use hub::http::Http;
 use hub::types::Type;
-use hub::{Connect, Encoding, Endpoint, Hub};
+use hub::{Connect, Encoding, Endpoint, Hub, Times};
 use keys::{Key, Keyring, Sharing, key_file};
 use tokio::sync::watch;
 
@@ -42,13 +42,20 @@ pub(crate) async fn open(settings: &Settings, db: &Db, keyring: Keyring) -> Resu
     behaviour.require_types = set.require_types;
     behaviour.allowed_urls = lists::allowed_urls(settings)?;
     behaviour.policy = set.policy_file.as_deref().map_or(Ok(Vec::new()), policy::read)?;
-    behaviour.times.call = set.call_time;
+    behaviour.times = Times::of_call(set.call_time);
     behaviour.times.read = set.read_time;
     behaviour.times.lock_question = set.lock_question_time;
     behaviour.times.changes = set.changes_age;
     behaviour.changes = set.changes_records;
     let wire = Arc::new(Wire { tls: tls(set) });
     let hub = Hub::open(db.clone(), keyring, behaviour, wire).await.context("failed to open the hub")?;
+    // Nobody else has the database of a data directory: whoever began something before has ended.
+    if settings.database.url.is_none() {
+        let count = hub.inherit().await.context("failed to take over what was begun before")?;
+        if count > 0 {
+            tracing::info!(count, "what was begun with storage backends before the last end is settled");
+        }
+    }
     if let Some(directory) = &set.types_dir {
         let types = types_below(directory)?;
         let count = types.len();

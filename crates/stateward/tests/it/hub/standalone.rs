@@ -127,30 +127,51 @@ async fn servers_that_share_a_database_share_records_by_a_named_key() {
     let with_key = || start().flag("--hub-encryption-key", "shared");
     let (one, two) = (with_key().serve(), with_key().serve());
     let token = std::fs::read_to_string(one.data.join("first-token")).unwrap().trim().to_owned();
-    let response = two
-        .request("POST", "/graphql")
-        .bearer_auth(&token)
-        .header("accept", "text/event-stream")
-        .json(&json!({ "query": "subscription { typeInstanceChanges { kind typeInstance { name } } }" }))
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(response.status(), 200);
-    let mut events = response.bytes_stream();
-    let heard = async {
+    let follow = async |after: Option<String>| {
+        let query =
+            "subscription($after: String) { typeInstanceChanges(after: $after) { cursor kind typeInstance { name } } }";
+        let response = two
+            .request("POST", "/graphql")
+            .bearer_auth(&token)
+            .header("accept", "text/event-stream")
+            .json(&json!({ "query": query, "variables": { "after": after } }))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), 200);
+        response.bytes_stream()
+    };
+    // Nobody tells when a stream has begun: something happens again and again until it is heard.
+    let mut events = follow(None).await;
+    let first = async {
         let mut text = String::new();
-        while !text.contains("\"CREATED\"") {
+        loop {
             let chunk = tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap();
             text.push_str(std::str::from_utf8(&chunk).unwrap());
+            let data = text.lines().find_map(|line| line.strip_prefix("data:"));
+            if let Some(event) = data.and_then(|data| serde_json::from_str::<Value>(data.trim()).ok()) {
+                break event["data"]["typeInstanceChanges"]["cursor"].as_str().unwrap().to_owned();
+            }
         }
-        text
     };
-    let made = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        create(&one, &token, json!({ "name": "shared", "value": 1.5 })).await
+    let something = async {
+        loop {
+            create(&one, &token, json!({ "value": 1 })).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     };
-    let (heard, id) = tokio::join!(heard, made);
-    assert!(heard.contains("event: next") && heard.contains("\"shared\""), "{heard}");
+    let cursor = tokio::select! {
+        cursor = first => cursor,
+        () = something => unreachable!("it goes on for ever"),
+    };
+    let id = create(&one, &token, json!({ "name": "shared", "value": 1.5 })).await;
+    // On from there, on the server that did not make it.
+    let (mut events, mut heard) = (follow(Some(cursor)).await, String::new());
+    while !heard.contains("\"shared\"") {
+        let chunk = tokio::time::timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap();
+        heard.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    assert!(heard.contains("event: next") && heard.contains("\"CREATED\""), "{heard}");
     let read = data(&two, &token, READ, json!({ "id": id })).await;
     assert_eq!(read["typeInstance"]["latestResourceVersion"]["spec"]["value"], 1.5);
     // Without a key that others have there is no hub, and the rest goes on.

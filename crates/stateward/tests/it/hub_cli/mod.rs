@@ -4,6 +4,7 @@ mod backend;
 mod changes;
 mod desk;
 mod editing;
+mod ends;
 mod records;
 mod steps;
 mod stores;
