@@ -23,7 +23,7 @@ const NAME: &str = "hub";
 /// Records, each total on top of the one before.
 const TOTALS: [usize; 3] = [1_000, 10_000, 100_000];
 const BATCH: usize = 500;
-/// How long the whole list is that is asked for at once.
+/// The total at which the whole list is asked for at once.
 const WHOLE: usize = 10_000;
 const PAGE: usize = 50;
 const CLIENTS: [usize; 2] = [1, 8];
@@ -40,7 +40,7 @@ const LOOK_UP: &str =
     "query($id: ID!) { typeInstance(id: $id) { id latestResourceVersion { resourceVersion spec { value } } } }";
 const PAGED: &str = "query($first: Int, $after: String) { typeInstancesPage(first: $first, after: $after) \
      { items { id typeRef { path revision } latestResourceVersion { resourceVersion } } endCursor } }";
-const LIST: &str = "query($first: Int) { typeInstances(first: $first) { id typeRef { path } latestResourceVersion { spec { value } } } }";
+const LIST: &str = "{ typeInstances { id typeRef { path } latestResourceVersion { spec { value } } } }";
 const LOCK: &str = "mutation($in: LockTypeInstancesInput!) { lockTypeInstances(in: $in) }";
 const UPDATE: &str = "mutation($in: [UpdateTypeInstancesInput]!) { updateTypeInstances(in: $in) { id } }";
 const UNLOCK: &str = "mutation($in: UnlockTypeInstancesInput!) { unlockTypeInstances(in: $in) }";
@@ -59,7 +59,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Row>> {
     };
     let mut before: Option<Steps> = None;
     let mut ids = Vec::new();
-    for total in TOTALS.into_iter().take(bench.effort.of(2, 3)) {
+    for total in TOTALS {
         let start = Instant::now();
         let had = ids.len();
         while ids.len() < total {
@@ -207,21 +207,21 @@ async fn middle(hub: &Hub, total: usize) -> Result<String> {
     Ok(after.as_str().context("a page without an end")?.to_owned())
 }
 
-/// Ten thousand records with their values in one answer.
+/// All records with their values in one answer, as clients of the original ask for them: without a page.
 async fn whole(hub: &Hub, pid: u32) -> Result<Row> {
     usage::forget_peak(pid)?;
     let (before, start) = (usage::cpu(pid)?, Instant::now());
-    let found = hub.ask(LIST, json!({ "first": WHOLE })).await?;
+    let found = hub.ask(LIST, json!({})).await?;
     let elapsed = start.elapsed();
-    let count = found["typeInstances"].as_array().map(Vec::len);
-    ensure!(count == Some(WHOLE), "{count:?} records came back of {WHOLE}");
+    let count = found["typeInstances"].as_array().map_or(0, Vec::len);
+    ensure!(count > WHOLE, "{count} records came back of {WHOLE} and the built-in one");
     let figures = vec![
-        Figure::PerSecond(per_second(WHOLE, elapsed)),
+        Figure::PerSecond(per_second(count, elapsed)),
         Figure::Seconds(elapsed.as_secs_f64()),
         Figure::CpuSeconds(usage::cpu(pid)?.saturating_sub(before).as_secs_f64()),
         Figure::PeakMegabytes(megabytes(usage::peak_memory(pid)?)),
     ];
-    Ok(Row::new(Side::new(format!("list of {WHOLE} with their values"), figures)))
+    Ok(Row::new(Side::new(format!("list of all {count} with their values, in one answer"), figures)))
 }
 
 async fn against_the_floor(bench: &Bench, hub: &Arc<Hub>, floor: &Arc<Bare>, total: usize) -> Result<Vec<Row>> {

@@ -1,8 +1,7 @@
 //! The door: what a hub stands on. What it does is in `work`, `store`, `storage` and `journal`, one file per thing.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use db::{Db, Tx};
@@ -13,11 +12,10 @@ use uuid::Uuid;
 
 use crate::changes::{Counted, Feed};
 use crate::clock::Clock;
-use crate::model::TypeRef;
 use crate::rules::names;
 use crate::seal::Sealing;
 use crate::storage::{self, Connect, Flights};
-use crate::store::{Known, ensure_built_in};
+use crate::store::{Schemas, ensure_built_in};
 use crate::{Error, Settings};
 
 /// Typed records in a database. Clones share it.
@@ -31,8 +29,7 @@ struct Inner {
     connect: Arc<dyn Connect>,
     /// Names this hub in the journal; another one has another.
     process: String,
-    /// By Type: a revision never changes.
-    schemas: Mutex<HashMap<TypeRef, Known>>,
+    schemas: Schemas,
     backends: storage::Known,
     flights: Flights,
     changes: watch::Sender<u64>,
@@ -44,9 +41,6 @@ struct Inner {
 
 /// Counts for as long as it is there.
 struct AtWork(Hub);
-
-/// More schemas than this are not remembered.
-const SCHEMAS: usize = 512;
 
 impl Hub {
     /// Opens the hub in a database that has [`crate::MIGRATIONS`]. Makes its first data key and the built-in record where they
@@ -70,7 +64,7 @@ impl Hub {
             settings,
             connect,
             process: Uuid::new_v4().to_string(),
-            schemas: Mutex::default(),
+            schemas: Schemas::default(),
             backends: storage::Known::default(),
             flights: Flights::default(),
             changes: watch::Sender::new(0),
@@ -192,16 +186,8 @@ impl Hub {
         })
     }
 
-    pub(crate) fn remembered_schema(&self, reference: &TypeRef) -> Option<Known> {
-        self.0.schemas.lock().unwrap_or_else(PoisonError::into_inner).get(reference).cloned()
-    }
-
-    pub(crate) fn remember_schema(&self, reference: &TypeRef, known: &Known) {
-        let mut schemas = self.0.schemas.lock().unwrap_or_else(PoisonError::into_inner);
-        if schemas.len() >= SCHEMAS {
-            schemas.clear();
-        }
-        schemas.insert(reference.clone(), known.clone());
+    pub(crate) fn schemas(&self) -> &Schemas {
+        &self.0.schemas
     }
 }
 

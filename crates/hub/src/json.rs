@@ -30,9 +30,15 @@ impl Json {
         &*self.0 == "null"
     }
 
-    /// The document as schemas see it, where numbers may have lost digits.
+    /// The document as schemas see it, where numbers may have lost digits. `None` where a number is beyond all that can be
+    /// compared, or a text has half a character: JSON may be written so.
+    pub(crate) fn comparable(&self) -> Option<Value> {
+        serde_json::from_str(&self.0).ok()
+    }
+
+    /// The same; null where there is none.
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_default()
+        self.comparable().unwrap_or_default()
     }
 }
 
@@ -89,6 +95,16 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(Json::parse(text).unwrap().text(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_known() {
+        for (text, expected) in
+            [("{\"a\":1e9}", true), ("[1e999999]", false), (r#"{"a":"\ud800"}"#, false), ("null", true)]
+        {
+            let json = Json::parse(text).unwrap();
+            assert_eq!((json.text(), json.comparable().is_some()), (text, expected));
         }
     }
 

@@ -19,7 +19,9 @@ pub mod model;
 pub mod rules;
 pub mod types;
 
+mod aside;
 mod clock;
+mod remembered;
 mod seal;
 mod storage;
 mod store;

@@ -159,12 +159,16 @@ fn operation<'a>(
     }
 }
 
-/// What does not fit the schema gets its code here; everything else has one.
+/// What does not fit the schema gets its code here; everything else has one. What was found instead is not told: values may
+/// be secrets.
 fn coded(mut response: Response) -> Response {
     for error in &mut response.errors {
         let extensions = error.extensions.get_or_insert_default();
         if extensions.get("code").is_none() {
             extensions.set("code", "BAD_REQUEST");
+            if let Some(end) = error.message.find(", found ") {
+                error.message.truncate(end);
+            }
         }
     }
     response

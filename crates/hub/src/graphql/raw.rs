@@ -55,7 +55,9 @@ impl Inputs {
             if let Some(text) = given.get(name.as_str()) {
                 let value = self.value(text, &definition.node.var_type.node.base);
                 let value = value.ok_or_else(|| {
-                    Fault::malformed(format!("variables.{name}: it is nested too deep, or is no JSON"))
+                    Fault::malformed(format!(
+                        "variables.{name}: it is nested too deep, is no JSON, or has a NUL character in a name"
+                    ))
                 })?;
                 variables.insert(name.clone(), value);
             }
@@ -87,7 +89,10 @@ impl Inputs {
                 });
                 fields.collect::<Option<_>>().map(Value::Object)
             }
-            _ => serde_json::from_str(text).ok(),
+            // Databases do not have texts with such a letter.
+            _ => serde_json::from_str(text)
+                .ok()
+                .filter(|value| !matches!(value, Value::String(text) if text.contains('\0'))),
         }
     }
 }
@@ -210,5 +215,12 @@ mod tests {
         let deep = "[".repeat(200) + &"]".repeat(200);
         assert!(cut("Any", &deep).unwrap_err().to_string().contains("variables.v"));
         assert!(cut("Int", &deep).unwrap_err().to_string().contains("variables.v"));
+        for (declared, given) in
+            [("String", r#""a\u0000""#), ("In2", r#"{"value": 1, "name": "\u0000"}"#), ("[ID!]", r#"["\u0000"]"#)]
+        {
+            assert!(cut(declared, given).unwrap_err().to_string().contains("NUL"), "{given}");
+        }
+        let value = r#""\u0000""#;
+        assert_eq!(json(&cut("Any", value).unwrap()).unwrap().text(), value, "values may have one");
     }
 }

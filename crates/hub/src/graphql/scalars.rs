@@ -98,12 +98,15 @@ impl ScalarType for BackendInput {
             || InputValueError::custom("it is neither the id or name of a storage backend nor an object {id, context}");
         let choice = if json.text().starts_with('"') {
             StorageChoice { id: Some(serde_json::from_str(json.text()).map_err(|_| fault())?), context: None }
+        } else if !json.text().starts_with('{') {
+            return Err(fault());
         } else {
             let Written { id, context } = serde_json::from_str(json.text()).map_err(|_| fault())?;
             let context = context.map(|context| Json::parse(context.get())).transpose().map_err(|_| fault())?;
             StorageChoice { id, context: context.filter(|context| !context.is_null()) }
         };
-        Ok(BackendInput(choice))
+        // Databases do not have such a text.
+        if choice.id.as_ref().is_some_and(|id| id.contains('\0')) { Err(fault()) } else { Ok(BackendInput(choice)) }
     }
 
     fn to_value(&self) -> Value {

@@ -17,7 +17,11 @@ pub(super) fn check(document: &str) -> Result<(), Fault> {
     while let Some(letter) = rest.chars().next() {
         let length = match letter {
             '#' => rest.find('\n').unwrap_or(rest.len()),
-            '"' => string(rest),
+            '"' => {
+                let length = string(rest);
+                nul(document, document.len() - rest.len(), rest.get(..length).unwrap_or_default())?;
+                length
+            }
             '_' | 'a'..='z' | 'A'..='Z' => span(rest, |letter| letter == '_' || letter.is_ascii_alphanumeric()),
             '-' | '0'..='9' => {
                 let length = span(rest, |letter| letter.is_ascii_digit() || ".eE+-".contains(letter));
@@ -49,12 +53,28 @@ fn number(document: &str, at: usize, text: &str) -> Result<(), Fault> {
     if read.to_string() == text {
         return Ok(());
     }
+    let place = place(document, at);
+    Err(Fault::malformed(format!(
+        "query: the number at {place} would not come back as it is written; send it in a variable"
+    )))
+}
+
+/// No name has one, and no database takes it.
+fn nul(document: &str, at: usize, text: &str) -> Result<(), Fault> {
+    if text.contains('\0') || text.contains("\\u0000") {
+        let place = place(document, at);
+        return Err(Fault::malformed(format!(
+            "query: the text at {place} has a NUL character; only values may have one: send it in a variable"
+        )));
+    }
+    Ok(())
+}
+
+fn place(document: &str, at: usize) -> String {
     let before = document.get(..at).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
-    Err(Fault::malformed(format!(
-        "query: the number at line {line}, column {column} would not come back as it is written; send it in a variable"
-    )))
+    format!("line {line}, column {column}")
 }
 
 /// How long a string is that begins here, with its quotes.
@@ -106,6 +126,15 @@ mod tests {
             let fault = check(bad).unwrap_err();
             assert!(fault.message.contains(place) && fault.message.contains("variable"), "{fault}");
         }
+    }
+
+    #[test]
+    fn texts_have_no_nul() {
+        for text in ["{ a(b: \"x\\u0000\") }", "{ a(b: \"\0\") }", "{ a(b: \"\"\"\0\"\"\") }"] {
+            let fault = check(text).unwrap_err();
+            assert!(fault.message.contains("NUL") && fault.message.contains("line 1, column 8"), "{fault}");
+        }
+        assert_eq!(check("{ a(b: \"\\u0001\") } # \\u0000"), Ok(()));
     }
 
     #[test]

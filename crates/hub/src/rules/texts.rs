@@ -113,6 +113,13 @@ pub fn misfit(alias: &str, faults: &[String]) -> Fault {
     Fault::new(Reason::Invalid, format!("TypeInstance \"{alias}\": invalid input: {}", faults.join(", ")))
 }
 
+/// A value or a context that no schema can be asked about.
+pub fn incomparable(name: &str) -> String {
+    format!(
+        "{name} has a number that is out of range or half of a surrogate pair, and cannot be compared with its schema"
+    )
+}
+
 pub fn create(faults: &[Fault]) -> Error {
     bullets("failed to create the TypeInstances", faults)
 }

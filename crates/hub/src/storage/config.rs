@@ -9,6 +9,7 @@ use backends::Mode;
 use serde_json::{Map, Value};
 
 use crate::Json;
+use crate::rules::texts;
 use crate::types::Schema;
 
 /// How a backend is reached and what it takes.
@@ -40,6 +41,8 @@ pub(crate) struct ContextSchema {
 /// The fields that hold a schema of contexts, the shipped one first.
 pub(crate) const SCHEMA_FIELDS: [&str; 3] = ["contextSchema", "additionalParametersSchema", "additionalParameters"];
 
+const URL: &str = "url";
+
 /// What a text says of a schema and not of what it accepts.
 const ANNOTATIONS: [&str; 3] = ["$id", "$schema", "title"];
 
@@ -51,7 +54,7 @@ impl Config {
         let is_draft = !fields.contains_key(SCHEMA_FIELDS[0])
             && SCHEMA_FIELDS[1..].iter().any(|field| fields.contains_key(*field));
         let mut faults = Vec::new();
-        let url = match fields.get("url") {
+        let url = match fields.get(URL) {
             Some(Value::String(url)) => url.clone(),
             Some(_) => noted(&mut faults, "spec/value/url must be string"),
             None => noted(&mut faults, "spec/value must have required property 'url'"),
@@ -91,6 +94,11 @@ impl Config {
         faults
     }
 
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.context.as_ref().map_or(0, |schema| schema.compiled.bytes())
+    }
+
     pub(crate) fn value_faults(&self, value: Option<&Json>) -> Vec<String> {
         let is_wrong = value.is_some() && self.mode == Mode::Context;
         if is_wrong { vec!["input value not allowed".to_owned()] } else { Vec::new() }
@@ -99,8 +107,10 @@ impl Config {
     /// What is wrong with a context. One that is missing is as good as an empty one: what is required is missed.
     pub(crate) fn context_faults(&self, context: Option<&Json>) -> Vec<String> {
         let Some(schema) = &self.context else { return Vec::new() };
-        let context = context.map_or_else(|| Value::Object(Map::new()), Json::value);
-        schema.compiled.faults("context", &context)
+        match context.map_or_else(|| Some(Value::Object(Map::new())), Json::comparable) {
+            Some(context) => schema.compiled.faults("context", &context),
+            None => vec![texts::incomparable("context")],
+        }
     }
 
     /// Why it cannot be the backend of those who name none.
@@ -136,7 +146,13 @@ fn context_schema(fields: &Map<String, Value>, faults: &mut Vec<String>) -> Opti
     }
 }
 
-/// A value with the schemas in it as they compare: constants are written with other ids and titles than what is registered.
+/// Whether a value has anything of what the record of a backend says.
+pub(crate) fn describes_backend(value: &Value) -> bool {
+    value.get(URL).is_some() || SCHEMA_FIELDS.iter().any(|field| value.get(field).is_some())
+}
+
+/// The value of a backend's record with the schemas in it as they compare: constants are written with other ids and titles than
+/// what is registered.
 pub(crate) fn comparable_value(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         for field in SCHEMA_FIELDS {
@@ -148,12 +164,17 @@ pub(crate) fn comparable_value(mut value: Value) -> Value {
     value
 }
 
-/// A Type's schema with such constants as they compare.
+/// The schema of a backends' Type with such constants as they compare, and without the format of addresses: `uri`, as the draft
+/// has it, would refuse 10.0.0.1:50051. What may be an address is told by [`super::AllowedUrls`].
 pub(crate) fn comparable_schema(mut schema: Value) -> Value {
     for field in SCHEMA_FIELDS {
         if let Some(constant) = schema.pointer_mut(&format!("/properties/{field}/const")) {
             drop_annotations(constant);
         }
+    }
+    let url = schema.pointer_mut(&format!("/properties/{URL}")).and_then(Value::as_object_mut);
+    if let Some(url) = url.filter(|url| url.get("format").is_some_and(|format| format == "uri")) {
+        url.remove("format");
     }
     schema
 }
@@ -257,6 +278,15 @@ mod tests {
             (true, strict, None, None, &["invalid input: context must have required property 'provider'"]),
             (true, strict, Some("1"), Some(r#"{"provider":"a"}"#), &[]),
             (true, r#"{"type":"object"}"#, None, None, &[]),
+            (
+                true,
+                r#"{"properties":{"a":{"type":"string"}}}"#,
+                None,
+                Some(r#"{"a":1e999999}"#),
+                &[
+                    "invalid input: context has a number that is out of range or half of a surrogate pair, and cannot be compared with its schema",
+                ],
+            ),
         ];
         for (mode, schema, value, context, expected) in table {
             let json = |text: Option<&str>| text.map(|text| Json::parse(text).unwrap());
@@ -283,5 +313,20 @@ mod tests {
             compiled.faults("value", &comparable_value(other)),
             ["value/contextSchema must be equal to constant"]
         );
+    }
+
+    #[test]
+    fn addresses_without_a_scheme_are_no_fault_of_their_format() {
+        let schema = |url: Value| serde_json::json!({ "properties": { "url": url } });
+        let value = serde_json::json!({ "url": "127.0.0.1:50051" });
+        let table = [
+            (serde_json::json!({ "type": "string", "format": "uri" }), 0),
+            (serde_json::json!({ "type": "string", "format": "ipv4" }), 1),
+            (serde_json::json!({ "type": "string", "format": "uri", "maxLength": 3 }), 1),
+        ];
+        for (url, faults) in table {
+            let compiled = Schema::compile(&comparable_schema(schema(url.clone()))).unwrap();
+            assert_eq!(compiled.faults("value", &value).len(), faults, "{url}");
+        }
     }
 }

@@ -14,14 +14,14 @@ mod choose;
 mod read;
 mod registered;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use backends::Driver;
 use db::params;
 
 use crate::hub::Hub;
 use crate::model::{BUILT_IN, TypeRef};
+use crate::remembered::Remembered;
 use crate::store::rows;
 use crate::{Error, Reason};
 
@@ -34,7 +34,7 @@ pub use urls::{AllowedUrls, UrlError};
 
 pub(crate) use call::{Call, Landed, Trouble, Wanted, code_name};
 pub(crate) use choose::Destination;
-pub(crate) use config::{Config, SCHEMA_FIELDS, comparable_schema, comparable_value};
+pub(crate) use config::{Config, SCHEMA_FIELDS, comparable_schema, comparable_value, describes_backend};
 pub(crate) use flights::{Flight, Flights};
 
 /// A backend as one version of its record describes it.
@@ -49,10 +49,7 @@ pub(crate) struct Backend {
 
 /// Backends that were called before, by the id of their record.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashMap<String, Arc<Backend>>>);
-
-/// More are not remembered.
-const REMEMBERED: usize = 1024;
+pub(crate) struct Known(Remembered<String, Arc<Backend>>);
 
 impl Hub {
     /// The backend of this id, which is not the built-in one.
@@ -100,15 +97,10 @@ fn unresolved(id: &str, reason: Reason, text: &str) -> Error {
 
 impl Known {
     fn get(&self, id: &str, version: u32) -> Option<Arc<Backend>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(id).filter(|backend| backend.version == version).cloned()
+        self.0.get(&id.to_owned()).filter(|backend| backend.version == version)
     }
 
     fn put(&self, backend: &Arc<Backend>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(backend.id.clone(), Arc::clone(backend));
+        self.0.put(backend.id.clone(), Arc::clone(backend), backend.config.bytes());
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use insert::ensure_built_in;
 pub(crate) use locks::{Locking, NotHeld, Releasing, Whose, expired};
 pub(crate) use moving::{Copied, Moving};
 pub(crate) use read::Direction;
-pub(crate) use types::Known;
+pub(crate) use types::Schemas;
 pub(crate) use update::{Begun, Updating};
 
 /// The tables; whoever opens the `Db` applies them.

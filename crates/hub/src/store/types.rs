@@ -8,6 +8,7 @@ use db::{Row, Tx, params};
 use super::rows::parsed;
 use crate::hub::Hub;
 use crate::model::{NodePath, TypeRef};
+use crate::remembered::Remembered;
 use crate::storage::comparable_schema;
 use crate::types::{PathPattern, Schema, Type, attaches_to_storage};
 use crate::{Error, Reason};
@@ -18,6 +19,17 @@ pub(crate) enum Known {
     Anything,
     Schema(Arc<Schema>),
 }
+
+/// How a Type's schema is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reading {
+    AsWritten,
+    /// As one of storage backends, whose records may be written otherwise than it says.
+    OfStorage,
+}
+
+/// A revision never changes.
+pub(crate) type Schemas = Remembered<(TypeRef, Reading), Known>;
 
 const COLUMNS: &str = "SELECT path, revision, display_name, description, schema_text, refs FROM hub_types";
 
@@ -46,24 +58,29 @@ impl Hub {
     }
 
     /// What values of this Type must look like; `None` if the Type is not known here.
-    pub(crate) async fn schema(&self, reference: &TypeRef) -> Result<Option<Known>, Error> {
-        if let Some(known) = self.remembered_schema(reference) {
+    pub(crate) async fn schema(&self, reference: &TypeRef, reading: Reading) -> Result<Option<Known>, Error> {
+        let key = (reference.clone(), reading);
+        if let Some(known) = self.schemas().get(&key) {
             return Ok(Some(known));
         }
         let sql = "SELECT schema_text FROM hub_types WHERE path = $1 AND revision = $2";
         let row = self.db().look_up(sql, params![reference.path.as_str(), reference.revision.as_str()]).await?;
         let Some(row) = row else { return Ok(None) };
-        let known = match row.get::<Option<String>>(0)? {
-            None => Known::Anything,
+        let (known, bytes) = match row.get::<Option<String>>(0)? {
+            None => (Known::Anything, 0),
             Some(text) => {
                 let damaged = |fault: String| Error::damaged(format!("the Type {reference}"), fault);
-                let schema = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-                Known::Schema(Arc::new(
-                    Schema::compile(&comparable_schema(schema)).map_err(|error| damaged(error.to_string()))?,
-                ))
+                let written = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+                let read = match reading {
+                    Reading::AsWritten => written,
+                    Reading::OfStorage => comparable_schema(written),
+                };
+                let schema = Schema::compile(&read).map_err(|error| damaged(error.to_string()))?;
+                let bytes = schema.bytes();
+                (Known::Schema(Arc::new(schema)), bytes)
             }
         };
-        self.remember_schema(reference, &known);
+        self.schemas().put(key, known.clone(), bytes);
         Ok(Some(known))
     }
 

@@ -1,8 +1,12 @@
-//! OCF Types: manifests, what their schemas accept, and how they are found. Pure.
+//! OCF Types: manifests, what their schemas accept, and how they are found. Pure, but that large schemas and values let other
+//! tasks go on.
 
 mod manifest;
 mod pattern;
 mod schema;
+
+mod expressions;
+mod order;
 mod wording;
 
 pub use manifest::{ManifestError, Type};

@@ -3,13 +3,22 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, Validator};
 use serde_json::Value;
 
-use super::wording;
+use super::expressions::{self, Expressions};
+use super::{order, wording};
+use crate::aside::aside;
 
 /// A schema that is ready to be used.
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator,
+    /// What it was made of.
+    source: Value,
+    /// How long it takes at most to compare one part of a value with it.
+    steps: usize,
+    bytes: usize,
+}
 
 /// Why a schema cannot be used. Texts name places in the schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +31,8 @@ pub enum SchemaError {
     Remote(String),
     #[error("the schema refers to '{0}' from within it; such a schema could take for ever")]
     Recursive(String),
+    #[error("the schema has more than {most} {what}; use fewer or simpler ones in pattern and patternProperties")]
+    Expressions { what: &'static str, most: usize },
     #[error("the schema uses {0}, which is not taken here")]
     Keyword(&'static str),
     #[error("the schema is not one: {0}")]
@@ -30,28 +41,85 @@ pub enum SchemaError {
 
 const DEEPEST: usize = 64;
 const LARGEST: usize = 10_000;
-const EXPRESSION_BYTES: usize = 256 << 10;
+/// One with more parts takes some time to make.
+const LARGE: usize = 200;
+/// What a part of a schema takes in memory, about.
+const PART_BYTES: usize = 1 << 10;
 /// How many faults of one value are told.
-const FAULTS: usize = 16;
+const FAULTS: usize = 100;
+/// Parts of a schema times parts of a value: beyond the first, others go on in the meantime; beyond the second, nobody is told
+/// where the faults are, for all of them would have to be kept; beyond the third, nothing is compared.
+const MUCH: usize = 100_000;
+const TOO_MUCH_TO_TELL: usize = 1_000_000;
+const TOO_MUCH: usize = 50_000_000;
+/// As many letters count as one part of a value.
+const LETTERS: usize = 64;
 
 impl Schema {
     pub fn compile(schema: &Value) -> Result<Schema, SchemaError> {
-        let mut schema = schema.clone();
-        tidy(&mut schema, Some(Role::Schema), DEEPEST)?;
-        Walk { root: &schema, sizes: HashMap::new(), open: Vec::new() }.size(&schema, Role::Schema)?;
-        let options = jsonschema::options().with_pattern_options(
-            PatternOptions::regex().size_limit(EXPRESSION_BYTES).dfa_size_limit(EXPRESSION_BYTES),
-        );
-        let options = options.should_validate_formats(true).should_ignore_unknown_formats(true);
-        // The original's validator takes schemas without a draft for draft 7.
-        let options = if schema.get("$schema").is_some() { options } else { options.with_draft(Draft::Draft7) };
-        let built = options.build(&schema);
-        built.map(Schema).map_err(|error| SchemaError::Wrong(error.masked().to_string()))
+        if parts(schema) > LARGE { aside(|| Schema::made_of(schema)) } else { Schema::made_of(schema) }
     }
 
-    /// What is wrong with a value, in the words of the original's validator; `name` is what the value is called.
+    fn made_of(schema: &Value) -> Result<Schema, SchemaError> {
+        let mut source = schema.clone();
+        tidy(&mut source, Some(Role::Schema), DEEPEST)?;
+        let expressions = Expressions::of(&source)?;
+        let mut walk = Walk { root: &source, expressions: &expressions, sizes: HashMap::new(), open: Vec::new() };
+        let Size { parts, steps } = walk.size(&source, Role::Schema)?;
+        let bytes = parts.saturating_mul(PART_BYTES).saturating_add(expressions.bytes());
+        let options = jsonschema::options().with_pattern_options(expressions::largest());
+        let options = options.should_validate_formats(true).should_ignore_unknown_formats(true);
+        // The original's validator takes schemas without a draft for draft 7.
+        let options = if source.get("$schema").is_some() { options } else { options.with_draft(Draft::Draft7) };
+        match options.build(&source) {
+            Ok(validator) => Ok(Schema { validator, source, steps, bytes }),
+            Err(error) => Err(SchemaError::Wrong(error.masked().to_string())),
+        }
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What is wrong with a value, in the words and in the order of the original's validator; `name` is what the value is called.
     pub fn faults(&self, name: &str, value: &Value) -> Vec<String> {
-        self.0.iter_errors(value).take(FAULTS).flat_map(|error| wording::faults(name, &error)).collect()
+        let parts = parts(value);
+        let comparisons = self.steps.saturating_mul(parts);
+        if comparisons > TOO_MUCH {
+            let steps = self.steps;
+            return vec![format!(
+                "{name} is too large for its schema: it has {parts} parts, the schema {steps}, and {TOO_MUCH} comparisons are made at \
+                 most; make one of them smaller"
+            )];
+        }
+        if comparisons > TOO_MUCH_TO_TELL {
+            let is_valid = aside(|| self.validator.is_valid(value));
+            let fault = || format!("{name} does not match its schema, and is too large to say where");
+            return if is_valid { Vec::new() } else { vec![fault()] };
+        }
+        if comparisons > MUCH { aside(|| self.told(name, value)) } else { self.told(name, value) }
+    }
+
+    fn told(&self, name: &str, value: &Value) -> Vec<String> {
+        let errors = order::sorted(&self.source, self.validator.iter_errors(value).collect());
+        let mut faults: Vec<String> =
+            errors.iter().flat_map(|error| wording::faults(name, error, &self.source)).collect();
+        if let Some(more) = faults.len().checked_sub(FAULTS).filter(|more| *more > 0) {
+            faults.truncate(FAULTS);
+            faults.push(format!("and {more} more"));
+        }
+        faults
+    }
+}
+
+/// How much there is to compare in a value.
+fn parts(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len() / LETTERS,
+        Value::Array(items) => items.iter().fold(1, |sum, item| sum + parts(item)),
+        Value::Object(fields) => fields.iter().fold(1, |sum, (name, field)| sum + name.len() / LETTERS + parts(field)),
+        _ => 1,
     }
 }
 
@@ -63,7 +131,7 @@ impl fmt::Debug for Schema {
 
 /// What the fields of an object are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     /// Keywords.
     Schema,
     /// Names of the author's own, each with a schema.
@@ -72,7 +140,7 @@ enum Role {
 
 impl Role {
     /// What is under this field; `None` for mere data, where nothing is a schema or a reference.
-    fn of(self, field: &str) -> Option<Role> {
+    pub(super) fn of(self, field: &str) -> Option<Role> {
         match (self, field) {
             (Role::Schema, "const" | "enum" | "default" | "examples") => None,
             (
@@ -104,22 +172,46 @@ fn tidy(schema: &mut Value, role: Option<Role>, levels: usize) -> Result<(), Sch
     }
 }
 
+/// How large a part of a schema is, with all that it leads to.
+#[derive(Clone, Copy)]
+struct Size {
+    parts: usize,
+    /// Parts, and as many more as data and expressions make them slower.
+    steps: usize,
+}
+
+impl Size {
+    const ONE: Size = Size { parts: 1, steps: 1 };
+
+    fn add(&mut self, more: Size) {
+        self.parts = self.parts.saturating_add(more.parts);
+        self.steps = self.steps.saturating_add(more.steps);
+    }
+}
+
+/// Keywords that ask all schemas beside them once more for what they have looked at, and these in turn theirs.
+const AGAIN: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+/// Keywords with schemas for the same value.
+const IN_PLACE: [&str; 9] = ["$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"];
+
 /// Follows a schema with its references.
 struct Walk<'a> {
     root: &'a Value,
+    expressions: &'a Expressions<'a>,
     /// Of targets that were followed already.
-    sizes: HashMap<String, usize>,
+    sizes: HashMap<String, Size>,
     /// References that are being followed.
     open: Vec<String>,
 }
 
 impl Walk<'_> {
-    fn size(&mut self, part: &Value, role: Role) -> Result<usize, SchemaError> {
-        let mut size = 1_usize;
+    fn size(&mut self, part: &Value, role: Role) -> Result<Size, SchemaError> {
+        let mut size = Size::ONE;
         match part {
             Value::Object(fields) => {
+                let looks_again = role == Role::Schema && AGAIN.iter().any(|keyword| fields.contains_key(*keyword));
                 for (name, field) in fields {
-                    let more = match (role, name.as_str(), field) {
+                    let mut more = match (role, name.as_str(), field) {
                         (Role::Schema, "$ref", Value::String(target)) => self.follow(target)?,
                         (Role::Schema, "$dynamicRef" | "$recursiveRef", _) => {
                             return Err(SchemaError::Keyword("$dynamicRef or $recursiveRef"));
@@ -127,26 +219,36 @@ impl Walk<'_> {
                         (Role::Schema, "$id", _) if !std::ptr::eq(part, self.root) => {
                             return Err(SchemaError::Keyword("a nested $id"));
                         }
+                        (Role::Schema, "pattern", Value::String(text)) => {
+                            Size { parts: 1, steps: 1 + self.expressions.steps(text) }
+                        }
                         _ => match role.of(name) {
                             Some(role) => self.size(field, role)?,
-                            None => 1,
+                            None => Size { parts: 1, steps: parts(field) },
                         },
                     };
-                    size = size.saturating_add(more);
+                    if looks_again && IN_PLACE.contains(&name.as_str()) {
+                        more.steps = more.steps.saturating_mul(3);
+                    }
+                    size.add(more);
+                    if let (Role::Schema, "patternProperties", Value::Object(named)) = (role, name.as_str(), field) {
+                        let steps = named.keys().map(|text| self.expressions.steps(text)).sum();
+                        size.add(Size { parts: 0, steps });
+                    }
                 }
             }
             Value::Array(items) => {
                 for item in items {
-                    size = size.saturating_add(self.size(item, role)?);
+                    size.add(self.size(item, role)?);
                 }
             }
             _ => {}
         }
-        if size > LARGEST { Err(SchemaError::Size) } else { Ok(size) }
+        if size.parts > LARGEST { Err(SchemaError::Size) } else { Ok(size) }
     }
 
     /// The size of what a reference names. Where it stands in the document counts, not how the reference is spelt.
-    fn follow(&mut self, target: &str) -> Result<usize, SchemaError> {
+    fn follow(&mut self, target: &str) -> Result<Size, SchemaError> {
         let Some(pointer) = target.strip_prefix('#') else { return Err(SchemaError::Remote(shown(target))) };
         let pointer = percent_decoded(pointer);
         if pointer.is_empty() || self.open.contains(&pointer) {
@@ -235,6 +337,60 @@ mod tests {
         let started = std::time::Instant::now();
         assert_eq!(schema.faults("value", &json!("a".repeat(50_000) + "!")).len(), 1);
         assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    }
+
+    /// One thread alone would have to come to the end of each comparison before the next task has its turn.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn others_go_on_while_a_large_value_is_compared() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let schema = Arc::new(Schema::compile(&json!({ "items": { "pattern": "^[a-z]+[0-9]$" } })).unwrap());
+        let value = Arc::new(Value::from(vec!["abcdefgh1"; 200_000]));
+        let compared = tokio::spawn(async move {
+            for _again in 0..100 {
+                let went_on = Arc::new(AtomicBool::new(false));
+                let other = Arc::clone(&went_on);
+                tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
+                assert!(schema.faults("value", &value).is_empty());
+                if went_on.load(Ordering::Relaxed) {
+                    return true;
+                }
+            }
+            false
+        });
+        assert!(compared.await.unwrap());
+    }
+
+    #[test]
+    fn letters_count_and_expressions_weigh_as_much_as_they_are() {
+        let schema = Schema::compile(&json!({ "pattern": "^(a|b)*a(a|b){600}$" })).unwrap();
+        let started = std::time::Instant::now();
+        let fault = schema.faults("value", &json!("ab".repeat(4 << 20))).remove(0);
+        assert!(fault.contains("too large for its schema"), "{fault}");
+        assert!(schema.faults("value", &json!("ab".repeat(1000)))[0].starts_with("value must match pattern"));
+        assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+        let enumerated = Schema::compile(&json!({ "items": { "enum": (0..10_000).collect::<Vec<_>>() } })).unwrap();
+        assert!(enumerated.faults("value", &Value::from(vec![1; 10_000]))[0].contains("too large for its schema"));
+    }
+
+    #[test]
+    fn a_schema_that_looks_again_and_again_is_too_large_for_any_value() {
+        for nested in ["anyOf", "allOf", "oneOf"] {
+            let nest = |inner: Value, _level| json!({ nested: [inner], "unevaluatedProperties": false });
+            let mut schema = (0..28).fold(json!({ "properties": { "a": {} } }), nest);
+            schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+            let schema = Schema::compile(&schema).unwrap();
+            assert!(
+                schema.faults("value", &json!({ "a": 1, "b": 2 }))[0].contains("too large for its schema"),
+                "{nested}"
+            );
+        }
+        let nest = |inner: Value, _level| json!({ "properties": { "a": inner }, "allOf": [{ "properties": { "b": {} } }], "unevaluatedProperties": false });
+        let mut schema = (0..28).fold(json!({}), nest);
+        schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+        let schema = Schema::compile(&schema).unwrap();
+        let value = (0..28).fold(json!(1), |inner, _level| json!({ "a": inner, "b": 1 }));
+        assert!(schema.faults("value", &value).is_empty(), "objects within objects are no trouble");
     }
 
     #[test]

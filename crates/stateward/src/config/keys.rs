@@ -231,7 +231,7 @@ pub const KEYS: &[Key] = &[
     key("hub.encryption_key", Kind::Text, Unset, "Name of the key that seals values and contexts", "One of keys.files, keys.secrets or keys.transit. Unset makes hub.key in the data directory, which is as good as the disk. With database.url, whose database others may share, there is no hub without a named key."),
     key("hub.require_types", Kind::Switch, Text("false"), "Whether records must be of Types that are known here", "Otherwise values of unknown Types are taken as they are."),
     key("hub.types_dir", Kind::Path, Unset, "Directory of Type manifests that are applied at the start", "Every .yaml, .yml and .json file below it that is of the kind Type. A revision that is there already with other content stops the start."),
-    key("hub.policy_file", Kind::Path, Unset, "Which storage backend keeps records that name none", "YAML with `rules`, each with `typeRef` (path, maybe revision; a path may end in .*) and `backend` (id: the id or name). The most specific rule counts. Read at the start."),
+    key("hub.policy_file", Kind::Path, Unset, "Which storage backend keeps records that name none", "YAML with `rules`, alone or below `typeInstance` as in the original, each with `typeRef` (path, maybe revision; a path may end in .*) and `backend` (id: the id or name). The most specific rule counts. Read at the start."),
     key("hub.allowed_urls", Kind::List, Unset, "Addresses that storage backends may have", "Patterns host:port, in which * stands for anything within its part, such as *.storage.svc:50051; with https:// before it only that. Empty lets whoever may register a backend name any address."),
     key("hub.backend_ca_file", Kind::Path, Unset, "CA of storage backends, PEM", "Unset trusts what the operating system trusts."),
     key("hub.backend_cert_file", Kind::Path, Unset, "Certificate that is shown to storage backends, PEM", ""),
@@ -245,7 +245,7 @@ pub const KEYS: &[Key] = &[
     key("hub.body_bytes", Kind::Bytes, Text("32MiB"), "Largest request to /graphql", ""),
     key("hub.query_depth", Kind::Count, Text("20"), "How many fields deep a GraphQL document may go", ""),
     key("hub.query_fields", Kind::Count, Text("2000"), "How many fields a GraphQL document may select", "Fragments count wherever they are used."),
-    key("hub.list_records", Kind::Count, Text("10000"), "Records that a list has at most", "Longer ones are read in pages."),
+    key("hub.list_records", Kind::Count, Text("100000"), "Records that a list has at most", "Longer ones are read in pages. The built-in storage backend is one of them."),
     key("hub.answer_records", Kind::Count, Text("100000"), "Records that one answer has at most, relations and versions included", ""),
     key("hub.batch_records", Kind::Count, Text("1000"), "Records that one mutation changes at most", ""),
 ];

@@ -8,7 +8,16 @@ use serde_json::{Value, json};
 
 use super::ids;
 use crate::front::{CREATE, Front, Person, file_backend};
-use crate::place::Place;
+use crate::place::{Place, on_both};
+
+on_both!(
+    lists_counts_and_relations_have_what_the_caller_may_see,
+    changes_need_their_verb_and_hidden_records_are_not_there,
+    storage_backends_are_for_those_who_may_change_them,
+    acts_are_on_record_with_their_names_and_without_values,
+    followers_hear_of_what_they_may_watch,
+    a_stream_ends_with_the_credentials,
+);
 
 /// Records in two namespaces, one of which uses the other's.
 struct World {
@@ -18,8 +27,8 @@ struct World {
     b: String,
 }
 
-async fn world() -> World {
-    let front = Front::open(Place::sqlite()).await;
+async fn world(place: Place) -> World {
+    let front = Front::open(place).await;
     let admin = front.admin().await;
     let create = "mutation($in: CreateTypeInstancesInput!) { createTypeInstances(in: $in) { id } }";
     let record = |namespace: &str| {
@@ -37,9 +46,8 @@ async fn world() -> World {
 const SEEN: &str = "{ typeInstances { id uses { id } usedBy { id } latestResourceVersion { spec { value valueError backend { context } } } }
     typeInstanceCount typeInstancesPage(first: 1) { count } }";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lists_counts_and_relations_have_what_the_caller_may_see() {
-    let World { front, a, b } = world().await;
+async fn lists_counts_and_relations_have_what_the_caller_may_see(place: Place) {
+    let World { front, a, b } = world(place).await;
     // Who, which records, whether values.
     let table: [(&[&str], Vec<&str>, bool); 6] = [
         (&["admin@*"], vec![BUILT_IN, &a, &b], true),
@@ -87,9 +95,8 @@ async fn lists_counts_and_relations_have_what_the_caller_may_see() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn changes_need_their_verb_and_hidden_records_are_not_there() {
-    let World { front, a, b } = world().await;
+async fn changes_need_their_verb_and_hidden_records_are_not_there(place: Place) {
+    let World { front, a, b } = world(place).await;
     let update = "mutation($id: ID!) { updateTypeInstances(in: [{ id: $id, typeInstance: { value: 1 } }]) { id } }";
     let delete = "mutation($id: ID!) { deleteTypeInstance(id: $id) }";
     let lock = "mutation($id: ID!) { lockTypeInstances(in: { ids: [$id], ownerID: \"me\" }) }";
@@ -151,9 +158,7 @@ async fn changes_need_their_verb_and_hidden_records_are_not_there() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn storage_backends_are_for_those_who_may_change_them() {
-    let place = Place::sqlite();
+async fn storage_backends_are_for_those_who_may_change_them(place: Place) {
     let address = file_backend(&place).await;
     let front = Front::open(place).await;
     let (admin, editor) = (front.admin().await, front.person(&["editor@*"]).await);
@@ -216,9 +221,8 @@ async fn storage_backends_are_for_those_who_may_change_them() {
     assert_eq!(viewer.data("{ types { path } }", json!({})).await["types"][0]["path"], "cap.type.attached");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn acts_are_on_record_with_their_names_and_without_values() {
-    let World { front, a, b: _ } = world().await;
+async fn acts_are_on_record_with_their_names_and_without_values(place: Place) {
+    let World { front, a, b: _ } = world(place).await;
     let person = front.person(&["editor@team-a"]).await;
     person.data("mutation($id: ID!) { updateTypeInstances(in: [{ id: $id, typeInstance: { value: \"canary-team-a\" } }]) { id } }", json!({ "id": a })).await;
     person.refused("mutation($id: ID!) { forceUnlockTypeInstances(ids: [$id]) }", json!({ "id": a })).await;
@@ -271,9 +275,8 @@ async fn follow(person: &Person<'_>, variables: Value) -> axum::response::Respon
     person.response("text/event-stream", "application/json", body).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn followers_hear_of_what_they_may_watch() {
-    let World { front, a, b } = world().await;
+async fn followers_hear_of_what_they_may_watch(place: Place) {
+    let World { front, a, b } = world(place).await;
     let admin = front.admin().await;
     let (team, viewer) = (front.person(&["editor@team-a"]).await, front.person(&["viewer@*"]).await);
     // A stream begins when it is first read: from here on, whenever that is.
@@ -343,9 +346,8 @@ async fn followers_hear_of_what_they_may_watch() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_with_the_credentials() {
-    let World { front, .. } = world().await;
+async fn a_stream_ends_with_the_credentials(place: Place) {
+    let World { front, .. } = world(place).await;
     let person = front.person(&["viewer@*"]).await;
     let stream = follow(&person, json!({})).await;
     person.revoke().await;

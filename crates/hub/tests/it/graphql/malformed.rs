@@ -60,6 +60,13 @@ async fn what_is_no_request_is_a_400_that_says_why() {
             "hub.query_fields",
         ),
         (query("{ ...a } fragment a on Query { ...a }"), "BAD_REQUEST", "spreads itself"),
+        (query(r#"{ typeInstance(id: "\u0000") { id } }"#), "BAD_REQUEST", "NUL character"),
+        (
+            json!({ "query": "query($id: ID!) { typeInstance(id: $id) { id } }", "variables": { "id": "a\0" } })
+                .to_string(),
+            "BAD_REQUEST",
+            "NUL character",
+        ),
     ];
     for (body, code, fault) in table {
         let (status, text) = admin.send(body.clone()).await;
@@ -126,9 +133,21 @@ async fn what_the_schema_does_not_have_is_refused_without_values() {
     let unknown = json!({ "typeRef": { "path": "a", "revision": "0.1.0" }, "values": "canary-of-a-value" });
     let answer = admin.answer(create, json!({ "in": unknown })).await.to_string();
     assert!(answer.contains("values") && !answer.contains("canary-of-a-value"), "{answer}");
-    let wrong = json!({ "typeRef": { "path": "a", "revision": "0.1.0" }, "backend": { "idd": "canary-of-a-value" } });
-    let answer = admin.answer(create, json!({ "in": wrong })).await.to_string();
-    assert!(answer.contains("{id, context}") && !answer.contains("canary-of-a-value"), "{answer}");
+    for backend in
+        [json!({ "idd": "canary-of-a-value" }), json!([]), json!(["canary-of-a-value"]), json!(7), json!("\0")]
+    {
+        let wrong = json!({ "typeRef": { "path": "a", "revision": "0.1.0" }, "backend": backend });
+        let answer = admin.answer(create, json!({ "in": wrong })).await.to_string();
+        assert!(answer.contains("{id, context}") && !answer.contains("canary-of-a-value"), "{backend}: {answer}");
+    }
+    for wrong in [
+        json!("canary-of-a-value"),
+        json!([{ "value": "canary-of-a-value" }]),
+        json!({ "typeRef": "canary-of-a-value" }),
+    ] {
+        let answer = admin.answer(create, json!({ "in": wrong })).await.to_string();
+        assert!(answer.contains("BAD_REQUEST") && !answer.contains("canary-of-a-value"), "{answer}");
+    }
     let both = json!({ "typeRef": { "path": "a", "revision": "0.1.0" }, "backend": { "id": "b", "context": { "a": 1 } }, "additionalParameters": { "a": 2 } });
     let (code, text) = admin.refused(create, json!({ "in": both })).await;
     assert!(code == "INVALID" && text.contains("leave one out"), "{text}");

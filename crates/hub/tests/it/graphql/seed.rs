@@ -7,7 +7,11 @@ use super::ids;
 use crate::front::{Front, Person, file_backend};
 use crate::place::{Place, on_both};
 
-on_both!(every_document_of_the_proposal_is_accepted_as_written, the_default_is_chosen_by_its_attribute);
+on_both!(
+    every_document_of_the_proposal_is_accepted_as_written,
+    a_backend_of_the_very_revision_of_its_type_is_accepted_with_any_address,
+    the_default_is_chosen_by_its_attribute,
+);
 
 /// How a Type of storage backends is written there, with comments in its JSON.
 const STORAGE_TYPE: &str = r##"
@@ -254,6 +258,32 @@ async fn every_document_of_the_proposal_is_accepted_as_written(place: Place) {
         )
         .await;
     assert!(code == "INVALID" && text.contains("must have required property 'namespace'"), "{text}");
+}
+
+/// The proposal's Type has revision 0.0.1 and its record 0.1.0, so that there the one does not check the other.
+async fn a_backend_of_the_very_revision_of_its_type_is_accepted_with_any_address(place: Place) {
+    let address = file_backend(&place).await;
+    assert!(address.starts_with("127.0.0.1:"), "{address} is no uri");
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let manifest = STORAGE_TYPE.replace("revision: 0.0.1", "revision: 0.1.0");
+    admin.data("mutation($m: [String!]!) { applyTypes(manifests: $m) { path } }", json!({ "m": [manifest] })).await;
+    let backend = register(&admin, &address).await;
+    let parameters = json!({ "name": "release-name", "namespace": "release-namespace" });
+    let record = json!({ "value": "foo", "additionalParameters": parameters, "backend": backend });
+    admin.create(record).await;
+    // What it says otherwise holds.
+    let mut other = storage_value(&address);
+    other["additionalParametersSchema"]["required"] = json!(["name"]);
+    for (value, fault) in [
+        (other, "value/additionalParametersSchema must be equal to constant"),
+        (json!({ "url": address }), "value must have required property 'additionalParametersSchema'"),
+        (json!({ "url": 7, "additionalParametersSchema": {} }), "value/url must be string"),
+    ] {
+        let record = json!({ "typeRef": { "path": "cap.type.helm.storage", "revision": "0.1.0" }, "value": value });
+        let (code, text) = admin.refused(crate::front::CREATE, json!({ "in": record })).await;
+        assert!(code == "INVALID" && text.contains(fault), "{text}");
+    }
 }
 
 async fn the_default_is_chosen_by_its_attribute(place: Place) {

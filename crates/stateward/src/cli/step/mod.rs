@@ -104,13 +104,17 @@ fn needed(flag: Option<&PathBuf>, environment: &Environment, variable: &str, nam
         .ok_or_else(|| Failure::usage(format!("neither {name} nor {variable} is given"), "say where the file is"))
 }
 
-/// The artifacts that are there, by name, and the names of those that are not.
-fn artifacts(directory: &Path, names: &[String]) -> Result<(payload::Artifacts, Vec<String>), Failure> {
+/// The artifacts that are there or not needed, by name, and the names of those that are missing.
+fn artifacts(directory: &Path, payload: &payload::Payload) -> Result<(payload::Artifacts, Vec<String>), Failure> {
     let (mut found, mut missing) = (payload::Artifacts::new(), Vec::new());
-    for name in names {
+    for name in &payload.names {
         let path = directory.join(name);
         if !path.exists() {
-            missing.push(name.clone());
+            if payload.has_content(name) {
+                found.insert(name.clone(), artifact::Artifact::default());
+            } else {
+                missing.push(name.clone());
+            }
             continue;
         }
         let text = super::files::text(&path)?;

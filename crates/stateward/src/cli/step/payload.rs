@@ -1,8 +1,10 @@
 //! From a payload and artifacts to what is sent to the hub. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::pbkdf2;
 
 use super::artifact::Artifact;
 use crate::cli::output::hexadecimal;
@@ -18,6 +20,8 @@ pub struct Payload {
     records: Vec<Document>,
     /// The files that belong to the records.
     pub names: Vec<String>,
+    /// Those of records that have a value or a context by themselves: the draft has them in the payload.
+    given: BTreeSet<String>,
 }
 
 /// Which of the two payloads.
@@ -41,7 +45,7 @@ impl Payload {
             Some(_) if kind == Kind::Upload => return Err("typeInstances: it must be a list".to_owned()),
             Some(_) => return Err("the payload must be a list of updates".to_owned()),
         };
-        let mut names = Vec::new();
+        let (mut names, mut given) = (Vec::new(), BTreeSet::new());
         for (index, record) in records.iter().enumerate() {
             let name = record.at(&[key]).and_then(Document::as_str);
             let name = name.ok_or_else(|| format!("[{index}].{key}: it is needed: it names the file of the record"))?;
@@ -52,8 +56,17 @@ impl Payload {
                 return Err(format!("[{index}].{key}: it is there twice"));
             }
             names.push(name.to_owned());
+            let content = if kind == Kind::Upload { Some(record) } else { record.at(&["typeInstance"]) };
+            if content.is_some_and(has_content) {
+                given.insert(name.to_owned());
+            }
         }
-        Ok(Payload { whole: document, records, names })
+        Ok(Payload { whole: document, records, names, given })
+    }
+
+    /// Whether a record needs no artifact.
+    pub fn has_content(&self, name: &str) -> bool {
+        self.given.contains(name)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -127,16 +140,22 @@ impl Payload {
         changes
     }
 
-    /// The key under which a repeated upload is the same one.
+    /// The key under which a repeated upload is the same one: all that is sent, for what differs is another upload.
     ///
-    /// Where every record says who creates it, which in a workflow is one run of one Action, the payload alone is the upload: with other
-    /// artifacts a second try is refused, rather than made into a second set of records. Else the content decides.
+    /// The hub keeps it as it is, and there are values in what it is made of: it is made slowly, for whoever wants to guess them.
     pub fn key(&self, input: &Document) -> String {
-        let run_is_named = self.records.iter().all(|record| record.at(&["createdBy"]).is_some());
-        let text = if run_is_named { self.whole.to_json() } else { input.to_json() };
-        let hash = digest(&SHA256, text.as_bytes());
-        format!("step-upload-{}", hexadecimal(hash.as_ref()))
+        let salt = digest(&SHA256, self.whole.to_json().as_bytes());
+        let mut key = [0; 32];
+        let text = input.to_json();
+        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, salt.as_ref(), text.as_bytes(), &mut key);
+        format!("step-upload-{}", hexadecimal(&key))
     }
+}
+
+const ROUNDS: NonZeroU32 = NonZeroU32::new(100_000).unwrap();
+
+fn has_content(record: &Document) -> bool {
+    [&["value"][..], &["additionalParameters"], &["backend", "context"]].iter().any(|path| record.at(path).is_some())
 }
 
 /// The id or name of a backend, in either vocabulary.
@@ -220,18 +239,39 @@ usesRelations:
 
     #[test]
     fn a_repeated_upload_has_the_same_key_and_another_one_has_another() {
-        let key = |text: &str, value: &str| {
+        let key = |text: &str, given: &[(&str, &str)]| {
             let payload = upload(text);
-            let given = artifacts(&[("config", value), ("release", value)]);
-            payload.key(&payload.upload(&given, |_| false))
+            payload.key(&payload.upload(&artifacts(given), |_| false))
         };
-        assert_eq!(key(UPLOAD, "1"), key(UPLOAD, "1"));
-        assert_eq!(key(UPLOAD, "1"), key(UPLOAD, "2"), "one run stores its outputs once");
-        assert_ne!(key(UPLOAD, "1"), key(&UPLOAD.replace("act-1", "act-2"), "1"));
-        let nobody = UPLOAD.replace("createdBy: default/act-1", "createdBy: null");
-        assert_eq!(key(&nobody, "1"), key(&nobody, "1"));
-        assert_ne!(key(&nobody, "1"), key(&nobody, "2"));
-        assert!(key(UPLOAD, "1").len() < 128);
+        let (both, one) = ([("config", "1"), ("release", "1")], [("config", "1")]);
+        let first = key(UPLOAD, &both);
+        assert_eq!(first, key(UPLOAD, &both));
+        for (text, given) in [
+            (UPLOAD.to_owned(), &[("config", "1"), ("release", "2")][..]),
+            (UPLOAD.to_owned(), &one[..]),
+            (UPLOAD.replace("act-1", "act-2"), &both[..]),
+            (UPLOAD.replace("createdBy: default/act-1", "createdBy: null"), &both[..]),
+        ] {
+            assert_ne!(first, key(&text, given), "{text} {given:?}");
+        }
+        assert!(first.len() < 128);
+    }
+
+    #[test]
+    fn records_with_a_value_or_a_context_need_no_artifact() {
+        let table = [
+            ("{alias: a, value: 0}", "{id: a, typeInstance: {value: false}}", true),
+            ("{alias: a, additionalParameters: {}}", "{id: a, typeInstance: {additionalParameters: {}}}", true),
+            ("{alias: a, backend: {context: {}}}", "{id: a, typeInstance: {backend: {context: {}}}}", true),
+            ("{alias: a, value: null, backend: {id: b, context: null}}", "{id: a, value: 1}", false),
+            ("{alias: a, backend: b, attributes: [1]}", "{id: a, typeInstance: {attributes: [1]}}", false),
+        ];
+        for (record, change, expected) in table {
+            let new = upload(&format!("typeInstances: [{record}]"));
+            assert_eq!(new.has_content("a"), expected, "{record}");
+            let changes = Payload::read(Document::read(&format!("[{change}]")).unwrap(), Kind::Update).unwrap();
+            assert_eq!(changes.has_content("a"), expected, "{change}");
+        }
     }
 
     #[test]

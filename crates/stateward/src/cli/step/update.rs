@@ -16,8 +16,8 @@ use crate::document::Document;
 
 /// Give records new versions from what a workflow has put out
 ///
-/// The payload is a list of the inputs of updateTypeInstances without values; each record's artifact is a file named after its id. All
-/// records are changed or none.
+/// The payload is a list of the inputs of updateTypeInstances without values; each record's artifact is a file named after its id, and not
+/// needed where the payload has a value or a context. All records are changed or none.
 #[derive(Args, Default)]
 pub struct Update {
     /// The payload [env: APP_UPDATE_CONFIG_PAYLOAD_FILEPATH] [default: /update/payload]
@@ -40,7 +40,7 @@ impl Update {
         if payload.is_empty() {
             return show_updated(format, &Document::List(Vec::new()));
         }
-        let (found, missing) = artifacts(&directory, &payload.names)?;
+        let (found, missing) = artifacts(&directory, &payload)?;
         if !self.partial {
             all_there(&directory, &missing)?;
         }

@@ -17,8 +17,8 @@ use crate::document::Document;
 /// Create the records that a workflow has put out
 ///
 /// The payload is the input of createTypeInstances without values; each record's artifact, a file named after its alias, has them: value,
-/// backend.context or additionalParameters, or, without these keys, the whole document as the value. All records are created or none.
-/// A step that runs again does not create them twice.
+/// backend.context or additionalParameters, or, without these keys, the whole document as the value. A record that has one of them in the
+/// payload needs no artifact. All records are created or none. A step that runs again with the same files does not create them twice.
 #[derive(Args, Default)]
 pub struct Upload {
     /// The payload [env: APP_UPLOAD_CONFIG_PAYLOAD_FILEPATH] [default: /upload/payload]
@@ -30,7 +30,7 @@ pub struct Upload {
     /// Create the records whose artifacts are there, and the relations among them; ends with 10 if some were left out
     #[arg(long)]
     partial: bool,
-    /// The key under which a repeated upload is the same one, if not one made of the payload
+    /// The key under which a repeated upload is the same one, if not one made of all that is sent
     #[arg(long, value_name = "TEXT")]
     idempotency_key: Option<String>,
 }
@@ -44,7 +44,7 @@ impl Upload {
         if payload.is_empty() {
             return show_created(format, &[]);
         }
-        let (found, missing) = artifacts(&directory, &payload.names)?;
+        let (found, missing) = artifacts(&directory, &payload)?;
         if !self.partial {
             all_there(&directory, &missing)?;
         }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::delete::left_outside;
-use crate::cli::failure::Failure;
+use crate::cli::failure::{Exit, Failure};
 use crate::cli::output::{self, Format};
 use crate::client::hub::{Hub, LeftOutside};
 use crate::document::Document;
@@ -98,7 +98,10 @@ async fn settle(
                 settled.push(id);
                 left.extend(outside);
             }
-            Err(refused) => {
+            Err(mut refused) => {
+                if refused.exit == Exit::NotFound {
+                    refused.hint = String::from("`stateward ti journal ls` shows what is open");
+                }
                 output::talk(format_args!("{}: {refused}", output::plain(id)));
                 failure = failure.or(Some(refused));
             }

@@ -1,6 +1,8 @@
 //! The hub of a real server: standalone, and beside a cluster whose RBAC decides.
 
+mod bounds;
 mod rbac;
+mod renewed;
 mod standalone;
 
 use serde_json::{Value, json};

@@ -189,7 +189,11 @@ async fn values_are_kept_by_a_backend_over_the_wire_and_by_policy() {
     let address = backend.address().to_string();
     tokio::spawn(backend.run(std::future::pending()));
     let policy = directory.join("policy.yaml");
-    std::fs::write(&policy, "rules:\n- typeRef: {path: cap.type.secret.*}\n  backend: {id: files}\n").unwrap();
+    std::fs::write(
+        &policy,
+        "typeInstance:\n  rules:\n  - typeRef: {path: cap.type.secret.*}\n    backend: {id: files}\n",
+    )
+    .unwrap();
     let server = Start::new().flag("--hub-policy-file", &policy).serve();
     let token = server.first_token();
     let storage = json!({ "name": "files", "typeRef": { "path": "cap.core.type.hub.storage.file", "revision": "0.1.0" }, "value": { "url": address, "acceptValue": true } });

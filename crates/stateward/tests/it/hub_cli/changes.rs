@@ -94,5 +94,8 @@ fn an_empty_journal_is_an_empty_table() {
     assert_eq!(desk.ok(&["ti", "journal", "ls"]).lines().count(), 1);
     assert_eq!(desk.json(&["ti", "journal", "ls"])["items"], json!([]));
     let run = desk.run(&["ti", "journal", "retry", "nothing"]);
-    assert!(matches!(run.code, Some(1 | 3)) && run.err.contains("nothing"), "{run:#?}");
+    assert!(
+        run.code == Some(3) && run.err.contains("nothing") && run.err.contains("`stateward ti journal ls`"),
+        "{run:#?}"
+    );
 }

@@ -124,10 +124,14 @@ fn an_upload_is_whole_unless_a_part_is_asked_for() {
     let used = desk.json(&["ti", "get", &config]);
     assert_eq!(used["uses"].as_array().unwrap().iter().filter(|used| used["name"] != "builtin").count(), 0, "{used}");
     assert_eq!(count(), 1);
-    // The rest comes later: the same run does not put out its records twice.
-    desk.file("artifacts/release", "value: 2\n");
-    desk.fails(5, "idempotencyKey", &upload);
+    // The same again is the same upload, and with the rest it is another.
+    let again = desk.run(&[&upload[..], &["--partial"]].concat());
+    assert_eq!((again.code, cells(&again.out)[0][1]), (Some(10), config.as_str()), "{again:#?}");
     assert_eq!(count(), 1);
+    desk.file("artifacts/release", "value: 2\n");
+    let whole = desk.ok(&upload);
+    assert_eq!(desk.ok(&[&upload[..], &["--partial"]].concat()), whole, "nothing is left out: the same upload");
+    assert_eq!(count(), 3);
 
     std::fs::remove_dir_all(desk.path("artifacts")).unwrap();
     let none = desk.run(&[&upload[..], &["--partial"]].concat());
@@ -146,6 +150,10 @@ fn a_repeated_upload_creates_nothing_twice() {
     let first = desk.ok(&upload);
     assert_eq!(desk.ok(&upload), first, "the same ids");
     assert_eq!(cells(&desk.ok(&["ti", "get", "--type", "cap.type.*"])).len(), 2);
+    desk.file("artifacts/release", "value: 3\n");
+    assert_ne!(desk.ok(&upload), first, "other artifacts are another upload");
+    desk.file("artifacts/release", "value: 2\n");
+    assert_eq!(desk.ok(&upload), first, "it is remembered still");
     desk.file("payload", &PAYLOAD.replace("l49vh", "other"));
     assert_ne!(desk.ok(&upload), first, "another run is another upload");
     let own = desk.ok(&[&upload[..], &["--idempotency-key", "mine"]].concat());
@@ -238,4 +246,43 @@ async fn backends_get_what_they_take_and_nothing_else() {
     );
     desk.file("new.yaml", "additionalParameters: {name: absent}\n");
     desk.fails(3, "has no value for the context of new.yaml", &resolve);
+}
+
+/// As the proposal shows it, with its comment; only the id is the one of a backend that is there.
+const DRAFT_PAYLOAD: &str = "    typeInstances:
+    - alias: helm-release
+      attributes: []
+      createdBy: default/act-l49vh-30c7a078-6a77-475c-94dd-7466f56447ce
+      typeRef:
+        path: cap.type.helm.chart.release
+        revision: 0.1.0
+      value: null
+      additionalParameters:
+        name: release-name
+        namespace: release-namespace 
+      backend: 3ef2e4ac-9070-4093-a3ce-142139fd4a16 # helm-release backend - resolved UUID based on the injected TypeInstance
+    usesRelations: []
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_with_parameters_needs_no_artifacts() {
+    let (desk, projection) = (Desk::new(), Projection::start().await);
+    let helm = register(&desk, "helm", &projection.address, false);
+    desk.file("payload", &DRAFT_PAYLOAD.replace("3ef2e4ac-9070-4093-a3ce-142139fd4a16", &helm));
+    let upload = ["step", "upload", "--payload", "payload", "--type-instances", "nowhere"];
+    let first = Created::of(&desk.json(&upload));
+    let release = first.id("helm-release");
+    assert_eq!(value(&desk, release), r#"{"release":"release-name","size":1.50}"#);
+    assert_eq!(Created::of(&desk.json(&upload)).id("helm-release"), release, "the same upload");
+
+    desk.file("changes", &format!("- {{id: {release}, typeInstance: {{additionalParameters: {{name: other}}}}}}\n"));
+    let update = ["step", "update", "--payload", "changes", "--type-instances", "nowhere"];
+    desk.ok(&update);
+    assert_eq!(value(&desk, release), r#"{"release":"other","size":1.50}"#);
+    // A file counts before what the payload has.
+    desk.file(&format!("changed/{release}"), "additionalParameters: {name: third}\n");
+    desk.ok(&["step", "update", "--payload", "changes", "--type-instances", "changed"]);
+    assert_eq!(value(&desk, release), r#"{"release":"third","size":1.50}"#);
+    desk.file("changes", &format!("- {{id: {release}, typeInstance: {{attributes: []}}}}\n"));
+    desk.fails(3, &format!("nowhere has no artifact for {release}"), &update);
 }
