@@ -187,6 +187,10 @@ impl Address {
         if patience == Patience::None {
             return now();
         }
+        // What is kept for those who come again is not for those who wait.
+        if shares.contains(&Share::Again) && self.again.take() {
+            return Some(Share::Again);
+        }
         // Behind those who wait already, if there are any.
         if let Ok(_turn) = self.turn.try_lock()
             && let Some(share) = now()
@@ -258,7 +262,9 @@ mod tests {
         while address.take(&[Share::First], Patience::None).await.is_some() {}
         let shares = [Share::Again, Share::First];
         assert_eq!(address.take(&shares, Patience::None).await, Some(Share::Again));
-        assert_eq!(address.take(&shares, Patience::None).await, Some(Share::Again));
+        // Not behind those who wait, either.
+        let _turn = address.turn.lock().await;
+        assert_eq!(address.take(&shares, Patience::Some).await, Some(Share::Again));
     }
 
     #[tokio::test]
