@@ -140,7 +140,8 @@ fn lists_are_yaml_lists_or_texts_with_commas_and_flags_add_up() {
     assert_eq!(Case::new().flag("allowed_hosts", &["a,b"]).settings().allowed_hosts, expected);
 
     let pair = SniPair { cert_file: "/c".into(), key_file: "/k".into(), names: vec!["a.example".to_owned()] };
-    assert_eq!(Case::new().flag("tls.sni", &["/c:/k:a.example"]).settings().tls.sni, [pair]);
+    let case = Case::new().flag("tls.sni", &["/c:/k:a.example"]).flag("tls.self_signed", &["true"]);
+    assert_eq!(case.settings().tls.sni, [pair]);
 }
 
 #[test]
