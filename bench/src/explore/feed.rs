@@ -34,7 +34,7 @@ impl Feed {
         let name = format!("{app}-{}", self.made);
         let facts = Facts { name: &name, namespace: &namespace(place), app: &app };
         let body = body(random, &facts);
-        let assessment = assess(kind, &body);
+        let assessment = assess(group, kind, &body);
         let labels = body.pointer("/metadata/labels").and_then(|labels| labels.as_object()).into_iter().flatten();
         let own = str::to_owned;
         Row {

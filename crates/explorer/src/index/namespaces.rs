@@ -5,7 +5,7 @@
 //! namespace belongs to one before. Times are whole seconds; in a tie it belongs to the one before if there was one.
 
 use super::rows::{Index, NO_TIME, Slot};
-use crate::row::Row;
+use crate::row::{Key, Row};
 
 /// What is known of the namespace of a name, in one cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,14 +74,23 @@ impl Index {
         known.map_or(Heir::Unknown, |known| known.heir(self.created[slot as usize]))
     }
 
+    /// Whether the namespace of an object is.
+    fn is_there(&self, key: &Key) -> bool {
+        let known = self.namespaces.get(&(key.cluster.clone(), key.namespace.clone()));
+        known.is_some_and(|known| known.began.is_some())
+    }
+
     /// Says of some rows of a namespace anew whose they are.
     fn settle(&mut self, cluster: &str, namespace: &str, wanted: impl Fn(&Index, u32) -> bool) -> Vec<Slot> {
         let rows = self.rows_of_namespace(cluster, namespace, wanted);
         let settle = |row: Row| {
             let slot = self.find(&row.key)?;
-            let doubtful = self.doubtful.remove(slot.0);
             // What was nobody's stays so, unless that was only for want of knowledge.
+            let doubtful = self.doubtful.contains(slot.0);
             let orphaned = (row.orphaned && !doubtful) || self.heir(slot.0) == Heir::Nobody;
+            if self.is_there(&row.key) {
+                self.doubtful.remove(slot.0);
+            }
             (orphaned != row.orphaned).then(|| {
                 self.orphan(slot, row, orphaned);
                 slot
