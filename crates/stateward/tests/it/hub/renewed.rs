@@ -33,7 +33,7 @@ impl Authorities {
         let tls = ServerTls {
             certificate: pem(&pair.certificate_pem),
             key: pem(&pair.key_pem),
-            client_authority: Some(pem(&self.clients.certificate_pem())),
+            client_authority: Some(pem(self.clients.certificate_pem())),
         };
         let serving =
             Serving { listen: "127.0.0.1:0".parse().unwrap(), tls: Some(tls), limits: ServerLimits::default() };
