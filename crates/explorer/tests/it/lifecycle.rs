@@ -119,13 +119,15 @@ fn what_is_left_of_a_namespace_that_is_gone_needs_a_grant_that_is_not_of_that_na
     index.audit().unwrap();
 }
 
+/// What is told of a namespace.
+type Told = fn(&mut Index);
+
 #[test]
 fn a_row_whose_end_is_told_after_its_namespace_was_made_again_is_not_for_those_who_see_the_new_one() {
     let rule = Rule { resource: None, namespace: Some("a".to_owned()), names: None };
     let heir = Sights::from([("local".to_owned(), Sight::Granted(vec![rule.clone()], vec![rule]))]);
     let of = |name: &str, created: i64| Row { created: Some(created), ..made("ConfigMap", "a", name) };
     // What is told of the namespace before the end of its objects, and who of them is left for its heir.
-    type Told = fn(&mut Index);
     let nothing: Told = |_| {};
     let replaced: Told = |index| {
         index.namespace_ended("local", "a");
@@ -146,9 +148,13 @@ fn a_row_whose_end_is_told_after_its_namespace_was_made_again_is_not_for_those_w
     for (number, (before, after, expected)) in table.into_iter().enumerate() {
         let mut index = index();
         let rows = [of("old", 10), of("same", 20), of("new", 30)];
-        rows.iter().for_each(|row| put(&mut index, row));
+        for row in &rows {
+            put(&mut index, row);
+        }
         before(&mut index);
-        rows.iter().for_each(|row| drop(index.delete(&row.key, None, 100)));
+        for row in &rows {
+            index.delete(&row.key, None, 100);
+        }
         after(&mut index);
         assert_eq!(names(&index, "", &heir), *expected, "case {number}");
         assert_eq!(names(&index, "", &sees_all()).len(), 3, "case {number}");
@@ -157,7 +163,9 @@ fn a_row_whose_end_is_told_after_its_namespace_was_made_again_is_not_for_those_w
     // Nor is one that is shown as it was, because its end has not been told yet; one that lives is.
     let mut index = index();
     let rows = [of("old", 10), of("new", 30)];
-    rows.iter().for_each(|row| put(&mut index, row));
+    for row in &rows {
+        put(&mut index, row);
+    }
     replaced(&mut index);
     assert_eq!(names(&index, "", &heir), ["new"]);
     put(&mut index, &rows[0]);
