@@ -128,7 +128,7 @@ pub(crate) async fn run(backend: Backend, environment: &Environment) -> Result<(
     audit.close().await;
     db.close().await;
     tracing::info!("stopped");
-    served
+    served.map(drop)
 }
 
 async fn bind_ipv4(port: u16) -> Result<TcpListener> {

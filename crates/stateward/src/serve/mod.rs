@@ -183,7 +183,7 @@ pub(crate) async fn run(settings: Settings, environment: &Environment) -> Result
 }
 
 /// How serving came to its end.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Ended {
     InOrder { since: Instant },
     AtOnce,
