@@ -59,6 +59,11 @@ impl Database {
             let hint = "name the data directory of the server with --data-dir";
             return Err(Failure::new(Exit::NotFound, message, hint).into());
         }
+        if backup.file.exists() {
+            let message = format!("there is a file at {} already", backup.file.display());
+            let hint = "choose another name: no copy is ever replaced";
+            return Err(Failure::new(Exit::Conflict, message, hint).into());
+        }
         let db = Db::open(config).await.context("failed to open the database")?;
         let made = db.backup(&backup.file).await;
         let bytes = made.with_context(|| format!("failed to make {}", backup.file.display()))?.bytes;

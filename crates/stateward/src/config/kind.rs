@@ -5,6 +5,7 @@ use std::num::IntErrorKind;
 
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::units;
 
@@ -198,11 +199,18 @@ impl Kind {
             Kind::Choice(words) if words.contains(&text) => Ok(json!(text)),
             Kind::Choice(_) => Err(format!("'{text}' is not known")),
             Kind::LogFilter => match EnvFilter::builder().parse(text) {
-                Ok(_) if !text.is_empty() => Ok(json!(text)),
+                Ok(_) if !text.is_empty() && !has_unknown_level(text) => Ok(json!(text)),
                 _ => Err(format!("'{text}' is not a log filter")),
             },
         }
     }
+}
+
+/// A single word that is no level would be taken for a module, so that `inf` would log nothing at all.
+fn has_unknown_level(filter: &str) -> bool {
+    let is_word = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let mut words = filter.split(',').map(str::trim).filter(is_word);
+    words.any(|word| word.parse::<LevelFilter>().is_err())
 }
 
 #[cfg(test)]
@@ -240,7 +248,8 @@ mod tests {
         check(Kind::Duration, &["0s", "10s", units::LONGEST], &["10", "", "soon", "36501d"]);
         check(Kind::Period, &["1s"], &["0s", "", "400000d"]);
         check(Kind::Choice(&["a", "b"]), &["a"], &["c", "", "A"]);
-        check(Kind::LogFilter, &["info", "info,stateward=debug"], &["", "stateward=loud"]);
+        let filters = ["info", "off", "WARN", "info,stateward=debug", "stateward::serve,info", "[request]=debug"];
+        check(Kind::LogFilter, &filters, &["", "stateward=loud", "inf", "loud,stateward=debug"]);
     }
 
     #[test]

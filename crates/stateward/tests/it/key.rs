@@ -91,7 +91,7 @@ fn serve_starts_with_keys_and_names_the_one_that_cannot_be_used() {
     with_key().switch("--keys-shared-files").serve();
 
     let mut alone = Start::new().flag("--keys-secrets", "main=team-a/key").spawn();
-    assert_eq!(alone.wait(PATIENCE).unwrap().code(), Some(1));
+    assert_eq!(alone.wait(PATIENCE).unwrap().code(), Some(2));
     assert!(alone.log().contains("needs a cluster"), "{}", alone.log());
     // Out of reach is no reason to stay down.
     fs::remove_file(&file).unwrap();

@@ -83,7 +83,8 @@ async fn requests_under_way_end_well_before_a_stop() {
     }
 }
 
-#[tokio::test]
+// The client that is through has to hear the goodbye meanwhile.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_peer_that_has_asked_for_nothing_does_not_hold_up_a_stop() {
     for tls in [false, true] {
         let start = Start::new().flag("--limits-header-time", "300s").flag("--shutdown-grace", "300s");
@@ -137,6 +138,15 @@ fn a_database_out_of_reach_is_told_by_the_exit_code() {
     assert_eq!(server.wait(PATIENCE).unwrap().code(), Some(6), "{}", server.log());
     let mut backup = stateward(&["db", "backup", "/nowhere/copy", "--database-deadline=1s"]);
     Run::of(backup.env("STATEWARD_DATABASE_URL", &url)).fails(6, "failed to open the database");
+}
+
+#[test]
+fn a_backup_is_made_while_the_server_runs_and_replaces_nothing() {
+    let server = Start::new().serve();
+    let copy = server.data.with_extension("copy");
+    let backup = || Run::of(stateward(&["db", "backup"]).arg(&copy).arg("--data-dir").arg(&server.data));
+    assert!(backup().ok().contains("checked"));
+    backup().fails(5, "there is a file at");
 }
 
 #[test]
