@@ -68,7 +68,7 @@ impl Place {
         let holds = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         if self.url.is_some() {
             // Bytes are written in hexadecimal there.
-            let coded: String = canary.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let coded = canary.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
             let mut seen = Vec::new();
             for (table, row) in self.rows().await {
                 assert!(!row.contains(canary) && !row.contains(&coded), "{table}: {row}");
