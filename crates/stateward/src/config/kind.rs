@@ -31,6 +31,8 @@ pub enum Kind {
     Count,
     /// A size of at least one byte.
     Bytes,
+    /// Bytes per second; may be zero.
+    Rate,
     /// A time that may be zero.
     Duration,
     /// A time above zero.
@@ -77,6 +79,7 @@ impl Kind {
             Kind::SniList => "a list of CERT:KEY[:NAME...]; separated by commas in a variable or flag".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Count => "a whole number from 1 on".to_owned(),
+            Kind::Rate => "a size per second, such as 0, 65536, 64KiB or 1MiB".to_owned(),
             Kind::Bytes => "a size, such as 65536, 64KiB, 1MiB or 2GiB".to_owned(),
             Kind::Duration => "a time, such as 0s, 10s, 5m, 24h or 90d".to_owned(),
             Kind::Period => "a time above zero, such as 250ms, 10s, 5m, 24h or 90d".to_owned(),
@@ -96,7 +99,7 @@ impl Kind {
             Kind::SniList => "CERT:KEY[:NAME...]",
             Kind::Switch => "BOOL",
             Kind::Count => "NUMBER",
-            Kind::Bytes => "SIZE",
+            Kind::Bytes | Kind::Rate => "SIZE",
             Kind::Duration | Kind::Period => "TIME",
             Kind::Choice(_) => "WORD",
             Kind::LogFilter => "FILTER",
@@ -174,8 +177,8 @@ impl Kind {
                 Ok(number) => Ok(json!(number)),
                 Err(_) => Err(format!("'{text}' is not a whole number")),
             },
-            Kind::Bytes => match units::bytes(text) {
-                Some(0) => Err("is zero".to_owned()),
+            Kind::Bytes | Kind::Rate => match units::bytes(text) {
+                Some(0) if self == Kind::Bytes => Err("is zero".to_owned()),
                 Some(size) => Ok(json!(size)),
                 None => Err(format!("'{text}' is not a size")),
             },
@@ -225,6 +228,7 @@ mod tests {
         check(Kind::Switch, &["true", "off", "1", "no"], &["", "TRUE", "maybe"]);
         check(Kind::Count, &["1", "10000"], &["0", "-1", "1.5", "many", ""]);
         check(Kind::Bytes, &["1", "64MiB"], &["0", "64MB", ""]);
+        check(Kind::Rate, &["0", "64KiB"], &["64KB", "-1", ""]);
         check(Kind::Duration, &["0s", "10s"], &["10", "", "soon"]);
         check(Kind::Period, &["1s"], &["0s", ""]);
         check(Kind::Choice(&["a", "b"]), &["a"], &["c", "", "A"]);
