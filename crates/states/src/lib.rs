@@ -16,6 +16,7 @@ mod bytes_text;
 pub mod head;
 mod key;
 mod packing;
+mod uploads;
 
 pub mod store;
 

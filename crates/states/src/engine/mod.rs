@@ -35,7 +35,6 @@ use std::time::Duration;
 use access::Pattern;
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
-use tokio::sync::Semaphore;
 
 use crate::Error;
 use crate::codec;
@@ -44,6 +43,7 @@ use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::metrics::Metrics;
 use crate::store::{Expect, Found, Store, StoreError, Swapped};
+use crate::uploads::Uploads;
 
 use memory::Memory;
 use upkeep::Upkeep;
@@ -71,6 +71,8 @@ pub struct Settings {
     pub spool: PathBuf,
     /// How many uploads larger than a first piece may be under way at once: each takes some memory.
     pub uploads: usize,
+    /// Bytes per second below which an upload loses its place to one that waits; 0: never.
+    pub upload_rate: u64,
     /// The largest LockInfo.
     pub lock_info_bytes: usize,
     pub stored_bytes: StoredBytes,
@@ -125,7 +127,7 @@ pub struct States(Arc<Inner>);
 struct Inner {
     stores: Stores,
     settings: Arc<Settings>,
-    uploads: Semaphore,
+    uploads: Uploads,
     metrics: Metrics,
     upkeep: Arc<Upkeep>,
     memory: Arc<Memory>,
@@ -149,7 +151,7 @@ impl States {
 
     /// With counters that somebody reads.
     pub fn measured(stores: Stores, settings: Settings, metrics: Metrics) -> States {
-        let uploads = Semaphore::new(settings.uploads);
+        let uploads = Uploads::new(settings.uploads, settings.upload_rate);
         let (settings, upkeep, memory) = (Arc::new(settings), Arc::default(), Arc::default());
         States(Arc::new(Inner { stores, settings, uploads, metrics, upkeep, memory }))
     }
@@ -158,8 +160,7 @@ impl States {
         &self.0.metrics
     }
 
-    /// A place for each upload that may be under way.
-    pub(crate) fn uploads(&self) -> &Semaphore {
+    pub(crate) fn uploads(&self) -> &Uploads {
         &self.0.uploads
     }
 

@@ -2,8 +2,6 @@
 //!
 //! Waiting for a client is done here, in batches; what is done with them is the business of [`lanes`](super::lanes).
 
-use std::time::Duration;
-
 use ::http::header::CONTENT_ENCODING;
 use ::http::{HeaderMap, StatusCode};
 use access::http::Problem;
@@ -20,13 +18,12 @@ use super::lanes::{Batch, Fault, Work, at_once};
 use super::problem::bad_state;
 use crate::codec::Received;
 use crate::engine::{Settings, States};
+use crate::uploads::{Full, TooSlow};
 
 /// Small enough to be nothing for memory, large enough to be worth a thread.
 const BATCH: usize = 256 << 10;
 /// What has a place among the uploads comes in larger ones: to hand one over costs more than to wait for it.
 const LARGER: usize = 512 << 10;
-/// How long an upload waits for its place among others.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) type Md5Bytes = [u8; 16];
 
@@ -53,9 +50,12 @@ pub(super) async fn small(request: Request, limit: usize) -> Result<Bytes, Probl
 }
 
 /// A state, checked and compressed as it arrives. What is larger than a first piece takes one of the places for uploads
-/// and gives it back when it is received: a slow client with little to send keeps nobody out.
+/// and gives it back when it is received, or when somebody else needs it and it comes too slowly: a slow client keeps
+/// nobody out.
 pub(super) async fn receive(request: Request, states: &States) -> Result<Received, Problem> {
     let settings = states.settings();
+    // Dropped after the work: a place is free again when nothing is left in it.
+    let upload = states.uploads().begin();
     let mut place = None;
     let md5 = content_md5(request.headers())?;
     let encoding = encoding(request.headers())?;
@@ -63,9 +63,14 @@ pub(super) async fn receive(request: Request, states: &States) -> Result<Receive
     let mut work: Option<Work> = None;
     let mut batch = Batch::default();
     loop {
-        let frame = body.frame().await.transpose().map_err(|_| cut_short())?;
+        let frame = upload.waits(body.frame()).await.map_err(|TooSlow| too_slow(settings))?;
+        let frame = frame.transpose().map_err(|_| cut_short())?;
         let ended = frame.is_none();
+        if ended {
+            upload.settle();
+        }
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
+            upload.arrived(data.len());
             batch.push(data);
         }
         let enough = if place.is_some() { LARGER } else { BATCH };
@@ -76,8 +81,8 @@ pub(super) async fn receive(request: Request, states: &States) -> Result<Receive
             break;
         }
         if place.is_none() && !ended {
-            let free = tokio::time::timeout(PATIENCE, states.uploads().acquire()).await;
-            place = Some((free.map_err(|_| too_many(settings))?, states.metrics().upload()));
+            upload.sit().await.map_err(|Full| too_many(settings))?;
+            place = Some(states.metrics().upload());
         }
         let under_way = work.get_or_insert_with(|| Work::new(encoding, settings));
         if !under_way.push(std::mem::take(&mut batch)).await || ended {
@@ -135,6 +140,16 @@ fn too_many(settings: &Settings) -> Problem {
     let message = format!("{} uploads are under way already; nothing was changed", settings.uploads);
     let hint = "try again in a few seconds, or ask the operator to raise states.uploads";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, message, hint)
+}
+
+fn too_slow(settings: &Settings) -> Problem {
+    let message = format!(
+        "the body came more slowly than {} bytes per second, and another upload needed its place; nothing was changed",
+        settings.upload_rate
+    );
+    let hint = "send it over a faster connection, or ask the operator to raise states.uploads or to lower \
+                states.upload_rate";
+    Problem::new(StatusCode::REQUEST_TIMEOUT, message, hint)
 }
 
 fn cut_short() -> Problem {

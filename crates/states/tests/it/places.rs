@@ -128,6 +128,7 @@ pub(crate) fn settings() -> Settings {
         codec: codec::Limits { body_bytes: 1 << 30, depth: 512, memory: 8 << 20, segment: (1 << 20)..(4 << 20) },
         spool: scratch("spool").unwrap(),
         uploads: 8,
+        upload_rate: 0,
         lock_info_bytes: 64 << 10,
         stored_bytes: states::StoredBytes::default(),
         times: Times::default(),

@@ -4,7 +4,6 @@
 //! `serve`. The door is [`ConfigmapBackend::run`]: it turns the flags into settings and starts the one listener.
 
 mod flags;
-mod go;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ use states::head::Packing;
 use states::http::compat::AllowedPath;
 
 use super::failure::{Ended, Exit, Failure};
-use super::{Cli, logging, output};
+use super::{Cli, go, logging, output};
 use crate::config::settings::TlsVersion;
 use crate::config::{Environment, Given, Problem, Settings, resolve};
 use crate::serve::configmap_backend::{Backend, Kubeconfigs, OnFailure};
@@ -40,24 +39,25 @@ pub struct ConfigmapBackend {
 
 impl ConfigmapBackend {
     pub async fn run(self, environment: &Environment) -> anyhow::Result<()> {
-        if self.flags.help {
+        let flags = self.flags.without_empty();
+        if flags.help {
             let mut command = Cli::command();
             let command = command.find_subcommand_mut("configmap-backend").context("a command without its name")?;
             output::talk(format_args!("{}", flags::usage(command).trim_end()));
             return Err(Ended(2).into());
         }
-        if self.flags.version {
+        if flags.version {
             output::talk(format_args!("{NAME} (stateward {})", env!("CARGO_PKG_VERSION")));
             return Ok(());
         }
-        let (settings, data, warnings) = settings(&self.flags, environment)?;
-        let _flushed = logging::start_buffered(&settings.log, environment, self.flags.log_flush_frequency)?;
+        let (settings, data, warnings) = settings(&flags, environment)?;
+        let _flushed = logging::start_buffered(&settings.log, environment, flags.log_flush_frequency)?;
         logging::warn_of(&warnings);
         if let Data::Temporary = data {
             let directory = settings.data_dir.display();
             tracing::warn!(%directory, "the audit log is in a temporary directory: set STATEWARD_DATA_DIR to keep it");
         }
-        let backend = backend(self.flags, settings)?;
+        let backend = backend(flags, settings)?;
         serve::configmap_backend::run(backend, environment).await
     }
 }
@@ -69,9 +69,8 @@ fn backend(flags: Flags, settings: Settings) -> anyhow::Result<Backend> {
         (true, false) => Packing::Gzip,
         (true, true) => Packing::GzipMinified,
     };
-    let paths = flags.authorization_always_allow_paths.iter().filter(|path| !path.is_empty());
-    let allowed = paths.map(|path| {
-        AllowedPath::new(path).ok_or_else(|| {
+    let allowed = go::all(&flags.authorization_always_allow_paths).into_iter().map(|path| {
+        AllowedPath::new(&path).ok_or_else(|| {
             Failure::usage(
                 format!("--authorization-always-allow-paths: '{path}' is not a path"),
                 "write paths such as /healthz or /team-a/*: only the last character may be a *",
@@ -79,7 +78,7 @@ fn backend(flags: Flags, settings: Settings) -> anyhow::Result<Backend> {
         })
     });
     let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
-    let Chosen { provider, left_out } = suites::choose(&flags.tls_cipher_suites)
+    let Chosen { provider, left_out } = suites::choose(&go::all(&flags.tls_cipher_suites))
         .map_err(|fault| Failure::usage(format!("--tls-cipher-suites: {fault}"), "leave the flag out for safe ones"))?;
     for suite in left_out {
         tracing::warn!(suite, "left out a cipher suite that is not safe");
@@ -89,7 +88,10 @@ fn backend(flags: Flags, settings: Settings) -> anyhow::Result<Backend> {
     }
     let default = match (flags.tls_cert_file, flags.tls_private_key_file) {
         (Some(cert_file), Some(key_file)) => Pair { cert_file, key_file, names: Vec::new() },
-        (None, None) => tls::self_signed::in_directory(&flags.cert_dir, NAME, flags.bind_address)?,
+        (None, None) => {
+            let own = || settings.data_dir.join("certificates");
+            tls::self_signed::in_directory(&flags.cert_dir.unwrap_or_else(own), NAME, flags.bind_address)?
+        }
         _ => {
             let message = "--tls-cert-file and --tls-private-key-file go together";
             return Err(Failure::usage(message, "give both or none").into());
@@ -129,14 +131,13 @@ fn settings(flags: &Flags, environment: &Environment) -> anyhow::Result<(Setting
     // As in Kubernetes, whoever these authorities sign for is whoever they say.
     settings.tls.client_ca_file.clone_from(&flags.client_ca_file);
     settings.tls.client_ca_trusted = true;
-    let list = |items: &[String]| items.iter().filter(|item| !item.is_empty()).cloned().collect::<Vec<_>>();
     let proxy = &mut settings.front_proxy;
     proxy.ca_file.clone_from(&flags.requestheader_client_ca_file);
     proxy.trusted = true;
-    proxy.allowed_names = list(&flags.requestheader_allowed_names);
-    proxy.user_headers = list(&flags.requestheader_username_headers);
-    proxy.group_headers = list(&flags.requestheader_group_headers);
-    proxy.extra_prefixes = list(&flags.requestheader_extra_headers_prefix);
+    proxy.allowed_names = go::all(&flags.requestheader_allowed_names);
+    proxy.user_headers = go::all(&flags.requestheader_username_headers);
+    proxy.group_headers = go::all(&flags.requestheader_group_headers);
+    proxy.extra_prefixes = go::all(&flags.requestheader_extra_headers_prefix);
     settings.access.lookup_cluster_ca = !flags.authentication_skip_lookup;
     settings.access.authentication_ttl = flags.authentication_token_webhook_cache_ttl;
     settings.access.allow_ttl = flags.authorization_webhook_cache_authorized_ttl;

@@ -16,6 +16,7 @@ mod each;
 mod explore;
 pub mod failure;
 mod files;
+mod go;
 mod key;
 mod key_flags;
 mod logging;

@@ -256,6 +256,8 @@ impl Client {
             "try again, or allow more time with --timeout"
         } else if causes.contains("certificate") {
             "give the CA of the server with --ca-file"
+        } else if self.server.scheme() == "http" && causes.contains("invalid HTTP") {
+            "if it speaks TLS, give its https:// address with --server or STATEWARD_SERVER, and its CA with --ca-file"
         } else {
             "is it running there? --server or STATEWARD_SERVER names another address"
         };

@@ -36,6 +36,8 @@ pub enum Kind {
     Count,
     /// A size of at least one byte and not beyond [`units::LARGEST`].
     Bytes,
+    /// Bytes per second; may be zero.
+    Rate,
     /// A time that may be zero, and is not beyond [`units::LONGEST`].
     Duration,
     /// The same, above zero.
@@ -82,6 +84,7 @@ impl Kind {
             Kind::SniList => "a list of CERT:KEY[:NAME...]; separated by commas in a variable or flag".to_owned(),
             Kind::Switch => "true or false".to_owned(),
             Kind::Count => format!("a whole number from 1 to {MOST}"),
+            Kind::Rate => format!("a size per second, such as 0, 65536, 64KiB or 1MiB, at most {}", units::LARGEST),
             Kind::Bytes => format!("a size, such as 65536, 64KiB, 1MiB or 2GiB, at most {}", units::LARGEST),
             Kind::Duration => format!("a time, such as 0s, 10s, 5m, 24h or 90d, at most {}", units::LONGEST),
             Kind::Period => {
@@ -103,7 +106,7 @@ impl Kind {
             Kind::SniList => "CERT:KEY[:NAME...]",
             Kind::Switch => "BOOL",
             Kind::Count => "NUMBER",
-            Kind::Bytes => "SIZE",
+            Kind::Bytes | Kind::Rate => "SIZE",
             Kind::Duration | Kind::Period => "TIME",
             Kind::Choice(_) => "WORD",
             Kind::LogFilter => "FILTER",
@@ -184,8 +187,8 @@ impl Kind {
                 }
                 _ => Err(format!("'{text}' is more than {MOST}")),
             },
-            Kind::Bytes => match units::bytes(text) {
-                Some(0) => Err("is zero".to_owned()),
+            Kind::Bytes | Kind::Rate => match units::bytes(text) {
+                Some(0) if self == Kind::Bytes => Err("is zero".to_owned()),
                 Some(size) => Ok(json!(size)),
                 None if units::is_size(text) => Err(format!("'{text}' is more than {}", units::LARGEST)),
                 None => Err(format!("'{text}' is not a size")),
@@ -245,6 +248,7 @@ mod tests {
         let (over, beyond) = ("2147483648", "99999999999999999999");
         check(Kind::Count, &["1", "10000", "2147483647"], &["0", "-1", "1.5", "many", "", over, beyond]);
         check(Kind::Bytes, &["1", "64MiB", units::LARGEST], &["0", "64MB", "", "1048577GiB"]);
+        check(Kind::Rate, &["0", "64KiB", units::LARGEST], &["64KB", "-1", "", "1048577GiB"]);
         check(Kind::Duration, &["0s", "10s", units::LONGEST], &["10", "", "soon", "36501d"]);
         check(Kind::Period, &["1s"], &["0s", "", "400000d"]);
         check(Kind::Choice(&["a", "b"]), &["a"], &["c", "", "A"]);

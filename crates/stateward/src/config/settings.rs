@@ -192,6 +192,7 @@ pub struct States {
     pub body_bytes: u64,
     pub lock_info_bytes: u64,
     pub uploads: usize,
+    pub upload_rate: u64,
     pub cluster_bytes: u64,
     pub stored_bytes: Option<u64>,
     pub depth: usize,

@@ -25,6 +25,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
+use super::leftover::Drained;
+
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER_BYTES: usize = 64 * 1024;
 /// Streams of one h2 connection, unless somebody says otherwise.
@@ -176,7 +178,7 @@ where
         request.extensions_mut().insert(peer.clone());
         let routes = routes.clone();
         async move {
-            let mut response = routes.oneshot(request.map(Body::new)).await?;
+            let mut response = routes.oneshot(Drained::of(request).map(Body::new)).await?;
             // A route whose fallback takes LOCK and UNLOCK gets this header on every such answer, outside of all layers;
             // it belongs to a 405 alone.
             if response.status() != StatusCode::METHOD_NOT_ALLOWED {

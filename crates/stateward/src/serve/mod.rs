@@ -14,6 +14,7 @@ mod first_token;
 pub(crate) mod hub;
 mod keys;
 pub(crate) mod layers;
+mod leftover;
 pub(crate) mod listener;
 mod metrics;
 mod ready;

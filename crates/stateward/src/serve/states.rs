@@ -72,6 +72,7 @@ fn engine(settings: &Settings, keyring: Keyring) -> Result<states::Settings> {
         },
         spool,
         uploads: settings.states.uploads,
+        upload_rate: settings.states.upload_rate,
         lock_info_bytes: usize::try_from(settings.states.lock_info_bytes).unwrap_or(usize::MAX),
         stored_bytes: StoredBytes {
             in_cluster: Some(settings.states.cluster_bytes),

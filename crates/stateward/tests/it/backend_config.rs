@@ -66,6 +66,8 @@ fn the_file_has_the_mode_it_is_given_and_is_whole_or_as_it_was() {
     write(&["--output-file", "/nowhere/backend.hcl"]).fails(1, "/nowhere/backend.hcl");
     assert_eq!(fs::read_to_string(&file).unwrap(), expected);
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 1, "nothing is left beside it");
+    write(&["--skip-cert-verification=F"]).ok();
+    assert_eq!(fs::read_to_string(&file).unwrap(), expected);
     write(&["--skip-cert-verification"]).ok();
     assert!(fs::read_to_string(&file).unwrap().ends_with("skip_cert_verification = \"true\"\n"));
     assert_eq!(mode(&file), 0o600);
@@ -87,7 +89,7 @@ fn by_the_name_of_the_original_it_does_as_the_original() {
     let (unshare, before) = in_pod(&pod);
     let mut command = Command::new(unshare);
     command.args(before).arg(&program).arg(format!("--output-file={}", file.display()));
-    command.args(["--http-backend-address=https://backend.test/team-a/app", "--enable-state-locking=true"]);
+    command.args(["--http-backend-address=https://backend.test/team-a/app", "--enable-state-locking=1"]);
     Run::of(&mut command).ok();
     assert_eq!(mode(&file), 0o444);
     let address = "https://backend.test/team-a/app";

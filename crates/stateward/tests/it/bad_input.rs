@@ -4,14 +4,15 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use testbed::scale;
+use testbed::{eventually, scale};
 
-use crate::server::{PATIENCE, Server, Start, status};
+use crate::limits::uploads;
+use crate::server::{PATIENCE, Server, Start, answer, status};
 use crate::states::{a_state, info, user};
 
 const PATH: &str = "/state/team-a/app";
@@ -44,6 +45,98 @@ fn pour(server: &Server, token: &str, headers: &str, length: u64, mut piece: imp
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_early_answer_reaches_a_client_that_is_still_sending() {
+    const LENGTH: usize = 6 << 20;
+    for start in [Start::new(), Start::new().tls()] {
+        let server = start.serve();
+        let head =
+            format!("POST {PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {LENGTH}\r\n\r\n");
+        let mut stream = TcpStream::connect(server.address()).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        let sent = |stream: &mut dyn Talk| {
+            stream.write_all(head.as_bytes())?;
+            // Without a credential, the answer is there before the body is. What comes after it is no reason for a reset.
+            for _ in 0..LENGTH >> 20 {
+                stream.write_all(&vec![b' '; 1 << 20])?;
+            }
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer)?;
+            Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
+        };
+        let answer = tokio::task::block_in_place(|| {
+            if !server.url.starts_with("https") {
+                return sent(&mut stream);
+            }
+            let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+            let builder = rustls::ClientConfig::builder_with_provider(provider);
+            let pem = std::fs::read_to_string(server.data.join("tls/self-signed.crt"))?;
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(crate::tls::der(&pem)).expect("a root");
+            let builder = builder.with_safe_default_protocol_versions().expect("versions");
+            let config = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
+            let name = "localhost".try_into().expect("a name");
+            let session = rustls::ClientConnection::new(config, name).expect("a session");
+            sent(&mut rustls::StreamOwned::new(session, stream))
+        });
+        let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", server.url));
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{}: {answer}", server.url);
+    }
+}
+
+#[test]
+fn an_early_answer_over_h2_resets_no_stream() {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    const DATA: u8 = 0;
+    const PING: u8 = 6;
+    const RESET: u8 = 3;
+    let server = Start::new().serve();
+    let mut stream = TcpStream::connect(server.address()).expect("a connection");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    let mut send = stream.try_clone().expect("a socket");
+    send.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("sent");
+    let mut send = |kind: u8, flags: u8, number: u8, payload: &[u8]| {
+        let length = u8::try_from(payload.len()).expect("a short frame");
+        let head = [0, 0, length, kind, flags, 0, 0, 0, number];
+        send.write_all(&[&head, payload].concat()).expect("sent");
+    };
+    let mut next = || {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("a frame");
+        stream.read_exact(&mut vec![0; usize::from(head[1]) << 8 | usize::from(head[2])]).expect("its payload");
+        (head[3], head[4], head[8])
+    };
+    send(SETTINGS, 0, 0, &[]);
+    // Every field as a literal: its length, its bytes.
+    let mut fields = Vec::new();
+    let authority = server.address().to_owned();
+    for (name, value) in [(":method", "POST"), (":scheme", "http"), (":authority", &*authority), (":path", PATH)] {
+        fields.push(0);
+        for text in [name, value] {
+            fields.push(u8::try_from(text.len()).expect("a short text"));
+            fields.extend(text.as_bytes());
+        }
+    }
+    for number in [1, 3, 5, 7, 9] {
+        send(HEADERS, 4, number, &fields);
+        // The whole answer, before the body is there: nobody may without a credential.
+        while !matches!(next(), (HEADERS | DATA, flags, found) if found == number && flags & 1 == 1) {}
+        send(DATA, 1, number, b"{}");
+        send(PING, 0, 0, &[number; 8]);
+        // Some clients take a reset of the stream, by whatever reason, for a failure of the request.
+        loop {
+            match next() {
+                (PING, 1, 0) => break,
+                (kind, _, found) => assert_ne!((kind, found), (RESET, number), "a reset"),
+            }
+        }
+    }
+}
+
+trait Talk: std::io::Read + std::io::Write {}
+impl<T: std::io::Read + std::io::Write> Talk for T {}
 
 fn gzip(mut write: impl FnMut(&mut dyn std::io::Write)) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -112,27 +205,29 @@ async fn bad_bodies_get_an_answer_that_names_the_fault_and_leave_nothing() {
     assert_eq!(ann.does("POST", PATH, whole).await, 200);
 }
 
-/// LOCK, GET, POST, UNLOCK again and again; the times of the requests, sorted.
+/// LOCK, GET, POST, UNLOCK again and again, with states large enough to need a place; the times of the requests.
 async fn sessions(server: &Server, token: &str, client: usize, count: usize) -> Vec<Duration> {
     let http = server.client();
     let path = format!("/state/team-a/good-{client}");
+    let filler = "x".repeat(3 << 19);
     let mut times = Vec::new();
     for number in 0..count {
         let id = format!("{client}-{number}");
+        let state = format!("{{\"version\": 4, \"serial\": {number}, \"filler\": \"{filler}\"}}");
         let steps = [
             ("LOCK", path.clone(), info(&id)),
-            ("POST", format!("{path}?ID={id}"), a_state(number as u64)),
+            ("POST", format!("{path}?ID={id}"), state),
             ("GET", path.clone(), String::new()),
             ("UNLOCK", path.clone(), info(&id)),
         ];
         for (method, path, body) in steps {
             let began = Instant::now();
             let request = server.request_by(&http, method, &path).bearer_auth(token).body(body);
-            assert_eq!(status(request).await, 200, "{method} {path}");
+            let (status, text) = answer(request).await;
+            assert_eq!(status, 200, "{method} {path}: {text:.400}");
             times.push(began.elapsed());
         }
     }
-    times.sort();
     times
 }
 
@@ -145,43 +240,71 @@ async fn p99_of_good_clients(server: &Server, token: &str) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_uploads_and_made_up_tokens_do_not_slow_the_others_down() {
-    let server = Arc::new(Start::new().serve());
+    let slow_ones = scale().of(8, 64);
+    // Half of them have a place, so that there is none left for the others.
+    let start = Start::new().flag("--states-uploads", (slow_ones / 2).to_string());
+    let server = Arc::new(start.flag("--metrics-listen", "127.0.0.1:0").serve());
     let ann = user(&server, "ann", &["editor@*"]).await.token;
-    let alone = p99_of_good_clients(&server, &ann).await;
-
-    let over = Arc::new(AtomicBool::new(false));
-    let slow: Vec<_> = (0..scale().of(8, 64)).map(|number| trickle(&server, &ann, number, over.clone())).collect();
-    let guesses = Arc::new(AtomicUsize::new(0));
-    let (guessing, token_count) = (guesses.clone(), scale().of(200, 10_000));
-    let (guessed_at, guessing_over) = (server.clone(), over.clone());
-    let guesser = tokio::spawn(async move {
-        let http = guessed_at.client();
-        while guessing.load(Ordering::Relaxed) < token_count || !guessing_over.load(Ordering::Relaxed) {
-            let number = guessing.fetch_add(1, Ordering::Relaxed);
-            let token = format!("stw_{number:016x}_{}", "a".repeat(43));
-            let refused = status(guessed_at.request_by(&http, "GET", PATH).bearer_auth(token)).await;
-            assert!(matches!(refused, 401 | 429), "{refused}");
+    let mut pairs = Vec::new();
+    for _ in 0..scale().of(1, 3) {
+        let alone = p99_of_good_clients(&server, &ann).await;
+        let over = Arc::new(AtomicBool::new(false));
+        let slow: Vec<_> = (0..slow_ones).map(|number| trickle(&server, &ann, number, over.clone())).collect();
+        let all_taken = || uploads(&server, slow_ones / 2);
+        eventually(PATIENCE, all_taken).await;
+        let guesser = tokio::spawn(guess(server.clone(), over.clone()));
+        let among_them = p99_of_good_clients(&server, &ann).await;
+        over.store(true, Ordering::Relaxed);
+        let guesses = guesser.await.expect("a guesser who was refused each time");
+        let mut ended = 0;
+        for upload in slow {
+            ended += usize::from(upload.await.expect("a slow upload") == Trickled::Ended);
         }
-    });
-    let among_them = p99_of_good_clients(&server, &ann).await;
-    over.store(true, Ordering::Relaxed);
-    guesser.await.expect("a guesser who was refused each time");
-    for upload in slow {
-        upload.await.expect("a slow upload that was under way all the time");
+        assert!(ended > 0, "there was a place for everybody");
+        pairs.push((among_them.as_secs_f64() / alone.as_secs_f64(), alone, among_them, guesses, ended));
     }
-    let ratio = among_them.as_secs_f64() / alone.as_secs_f64();
+    pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let ratio = pairs[pairs.len() / 2].0;
     #[expect(clippy::print_stderr, reason = "the figures of the run")]
-    {
-        let guesses = guesses.load(Ordering::Relaxed);
-        eprintln!("p99 alone {alone:?}, beside slow uploads and {guesses} bad tokens {among_them:?}: {ratio:.2} times");
+    for (ratio, alone, among_them, guesses, ended) in &pairs {
+        eprintln!(
+            "p99 alone {alone:?}, beside {slow_ones} slow uploads (of which {ended} lost their place) and {guesses} bad \
+             tokens {among_them:?}: {ratio:.2} times"
+        );
     }
     if scale().is_full() {
-        assert!(ratio <= 3.0, "{ratio:.2} times the p99 of those who are alone");
+        assert!(ratio <= 3.0, "{ratio:.2} times the p99 of those who are alone, in the median of {}", pairs.len());
     }
 }
 
-/// An upload that sends a few bytes now and then until the others are done.
-fn trickle(server: &Arc<Server>, token: &str, number: usize, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<()> {
+/// Presents tokens that nobody has, until the others are done and so many were refused; how many.
+async fn guess(server: Arc<Server>, over: Arc<AtomicBool>) -> usize {
+    let http = server.client();
+    let mut guesses = 0;
+    while guesses < scale().of(200, 10_000) || !over.load(Ordering::Relaxed) {
+        let token = format!("stw_{guesses:016x}_{}", "a".repeat(43));
+        let refused = status(server.request_by(&http, "GET", PATH).bearer_auth(token)).await;
+        assert!(matches!(refused, 401 | 429), "{refused}");
+        guesses += 1;
+    }
+    guesses
+}
+
+/// What became of a slow upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trickled {
+    UnderWay,
+    /// Another upload needed the place.
+    Ended,
+}
+
+/// An upload that begins as others do, and then sends a few bytes now and then until the others are done.
+fn trickle(
+    server: &Arc<Server>,
+    token: &str,
+    number: usize,
+    over: Arc<AtomicBool>,
+) -> tokio::task::JoinHandle<Trickled> {
     let (server, token) = (server.clone(), token.to_owned());
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(server.address()).expect("a connection");
@@ -190,10 +313,19 @@ fn trickle(server: &Arc<Server>, token: &str, number: usize, over: Arc<AtomicBoo
              Content-Length: 100000000\r\n\r\n{{\"a\": \""
         );
         stream.write_all(head.as_bytes()).expect("sent");
-        stream.write_all(&vec![b'x'; 100_000]).expect("sent");
+        // More than is taken without a place.
+        stream.write_all(&vec![b'x'; 512 << 10]).expect("sent");
+        stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
+        let mut answer = [0; 4096];
         while !over.load(Ordering::Relaxed) {
+            // Should there be an answer, it is the one for those who lose their place, or who wait for one too long.
+            if let Ok(length) = stream.read(&mut answer) {
+                let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+                assert!(["HTTP/1.1 408 ", "HTTP/1.1 503 "].iter().any(|start| answer.starts_with(start)), "{answer}");
+                return Trickled::Ended;
+            }
             stream.write_all(b"some more of it").expect("an upload that may take its time");
-            std::thread::sleep(Duration::from_millis(50));
         }
+        Trickled::UnderWay
     })
 }

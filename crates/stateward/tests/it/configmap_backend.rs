@@ -74,8 +74,9 @@ fn the_flags_are_those_of_the_original() {
 
 #[test]
 fn the_version_goes_to_stderr() {
-    for arguments in [&["configmap-backend", "--version"][..], &["configmap-backend", "--secure-port=1", "--version"]] {
-        let run = Run::of(&mut stateward(arguments));
+    let secure_port = ["--secure-port=1", "--version"];
+    for more in [&["--version"][..], &secure_port, &["--version=true"], &["--version=1"], &["--version=T"]] {
+        let run = Run::of(stateward(&["configmap-backend"]).args(more));
         assert!(run.code == Some(0) && run.out.is_empty() && run.err.contains(env!("CARGO_PKG_VERSION")), "{run:#?}");
     }
 }
@@ -102,6 +103,53 @@ fn wrong_values_are_refused_by_name() {
         let (code, log) = Launch::bare().switch(flag).fails();
         assert!(code == 2 && log.contains(told), "{flag}: {code} {log}");
     }
+}
+
+#[tokio::test]
+async fn values_are_written_as_programs_in_go_take_them() {
+    // What charts pass for what is not set; then other forms of the same value.
+    let empty = [
+        "client-ca-file",
+        "requestheader-client-ca-file",
+        "tls-cert-file",
+        "tls-private-key-file",
+        "tls-min-version",
+        "tls-cipher-suites",
+        "authorization-always-allow-paths",
+        "requestheader-allowed-names",
+        "requestheader-username-headers",
+        "bind-address",
+    ];
+    let given = [
+        "--compress-state=T",
+        "--minify-state=FALSE",
+        "--authentication-skip-lookup=1",
+        "--authentication-tolerate-lookup-failure=f",
+        "--version=false",
+        "--help=0",
+        "--http2-max-streams-per-connection=0x10",
+        "--log-flush-frequency=1.5s",
+        "--authentication-token-webhook-cache-ttl=0h0m10s",
+        "--authorization-webhook-cache-authorized-ttl=+5000ms",
+        "--authorization-webhook-cache-unauthorized-ttl=0",
+        "--authorization-always-allow-paths=/healthz,/livez",
+        "--authorization-always-allow-paths=\"/readyz\"",
+        "--requestheader-group-headers=x-group,x-other",
+        "--bind-address=127.0.0.1",
+    ];
+    let launch = empty.iter().fold(Launch::new().await, |launch, flag| launch.flag(&format!("--{flag}"), ""));
+    let backend = given.iter().fold(launch, |launch, flag| launch.switch(flag)).start();
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(status(backend.request("GET", path)).await, 200, "{path}");
+    }
+    // An empty kubeconfig is none: this is no Pod.
+    let nothing = ["--kubeconfig", "--authentication-kubeconfig", "--authorization-kubeconfig"];
+    let (_, log) = nothing.iter().fold(Launch::bare(), |launch, flag| launch.flag(flag, "")).fails();
+    assert!(log.contains("is not given"), "{log}");
+    // Nor has the certificate to be in a directory of its own.
+    let beside = Launch::new().await.flag("--cert-dir", "").start();
+    let certificate = beside.directory.join("data/certificates").join(format!("{NAME}.crt"));
+    assert!(certificate.exists(), "{}", beside.process.log());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use testbed::states::{Options, RESOURCE_BYTES, generate};
 
-use crate::places::{Kept, Place, on};
+use crate::places::{Kept, LARGE_STORES, Place, on};
 use crate::server::{PATIENCE, answer};
 
 const SEED: u64 = 10_000_000;
@@ -18,7 +18,8 @@ fn version(resources: usize, number: u64) -> Vec<u8> {
 fn many_versions_of_a_large_state_take_at_most_twice_the_bytes_of_one_and_each_comes_back() {
     let (versions, megabytes) = testbed::scale().of((24, 3), (100, 10));
     let resources = (megabytes << 20) / RESOURCE_BYTES;
-    on(&[Kept::Sqlite, Kept::ConfigMap], async |kept| {
+    let stores = if testbed::scale().is_full() { &LARGE_STORES[..] } else { &[Kept::Sqlite, Kept::ConfigMap] };
+    on(stores, async |kept| {
         let place = Place::new(kept).await;
         let client = place.server.client();
         let mut one = 0;

@@ -1,6 +1,6 @@
 //! What one client may take: every limit answers with the name of its setting, and nothing is stored.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use testbed::{AUDIENCE, Cluster, Direction, Toxiproxy, eventually};
@@ -44,20 +44,21 @@ fn begin(server: &Server, token: &str, bytes: usize) -> TcpStream {
     upload
 }
 
+/// Whether so many uploads have a place, as the metrics say.
+pub(crate) async fn uploads(server: &Server, count: usize) -> bool {
+    let text = async { server.client().get(server.metrics_url()).send().await?.text().await };
+    text.await.is_ok_and(|text| text.contains(&format!("stateward_states_uploads {count}\n")))
+}
+
 #[tokio::test]
 async fn large_uploads_have_so_many_places_and_small_ones_need_none() {
-    let start = Start::new().flag("--states-uploads", "1").flag("--metrics-listen", "127.0.0.1:0");
-    let server = start.serve();
+    let start = Start::new().flag("--states-uploads", "1").flag("--states-upload-rate", "0");
+    let server = start.flag("--metrics-listen", "127.0.0.1:0").serve();
     let ann = user(&server, "ann", &["editor@*"]).await;
     let slow_and_small: Vec<TcpStream> = (0..8).map(|_| begin(&server, &ann.token, 1000)).collect();
     assert_eq!(ann.does("POST", PATH, a_state_of(1 << 20)).await, 200, "eight that have sent little take no place");
     let slow_and_large = begin(&server, &ann.token, 1 << 20);
-    let metrics = server.metrics_url();
-    let uploads = || async {
-        let text = server.client().get(&metrics).send().await?.text().await?;
-        Ok::<_, reqwest::Error>(text.contains("stateward_states_uploads 1\n"))
-    };
-    eventually(PATIENCE, || async { uploads().await.unwrap_or(false) }).await;
+    eventually(PATIENCE, || uploads(&server, 1)).await;
     let refused = server.request("POST", PATH).bearer_auth(&ann.token).body(a_state_of(1 << 20)).send().await;
     let refused = refused.expect("an answer");
     assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
@@ -67,6 +68,31 @@ async fn large_uploads_have_so_many_places_and_small_ones_need_none() {
     drop(slow_and_large);
     eventually(PATIENCE, || async { ann.does("POST", PATH, a_state_of(1 << 20)).await == 200 }).await;
     drop(slow_and_small);
+}
+
+#[tokio::test]
+async fn a_slow_upload_gives_its_place_to_one_that_waits() {
+    let start = Start::new().flag("--states-uploads", "2").flag("--metrics-listen", "127.0.0.1:0");
+    let server = start.serve();
+    let ann = user(&server, "ann", &["editor@*"]).await;
+    // They begin as fast as others do.
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| begin(&server, &ann.token, 1 << 20)).collect();
+    eventually(PATIENCE, || uploads(&server, 2)).await;
+    for _ in 0..3 {
+        assert_eq!(ann.does("POST", PATH, a_state_of(1 << 20)).await, 200);
+    }
+    // One was enough: the other may go on.
+    eventually(PATIENCE, || uploads(&server, 1)).await;
+    let mut ended = Vec::new();
+    for upload in &mut slow {
+        upload.set_nonblocking(true).expect("a socket");
+        let mut answer = [0; 4096];
+        ended.extend(
+            upload.read(&mut answer).ok().map(|length| String::from_utf8_lossy(&answer[..length]).into_owned()),
+        );
+    }
+    let [answer] = ended.as_slice() else { panic!("{ended:?}") };
+    assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("states.upload_rate"), "{answer}");
 }
 
 /// A state that does not compress to nothing.
@@ -172,7 +198,8 @@ async fn so_many_tokens_are_reviewed_at_once_and_more_are_refused() {
     let delegator = cluster.service_account_with_auth_delegator().await;
     let kubeconfig = delegator.kubeconfig.clone().with_server(&format!("https://{}", way.address));
     let start = Start::new().cluster(&kubeconfig).flag("--access-audiences", AUDIENCE).flag("--access-reviews", "2");
-    let server = start.serve();
+    // Long enough for all six to arrive while two of them wait for the API server.
+    let server = start.flag("--access-review-deadline", "20s").serve();
     let client = server.client();
     let present = |number: usize| answer(server.request_by(&client, "GET", PATH).bearer_auth(format!("t{number}")));
     assert_eq!(present(0).await.0, 401);

@@ -177,6 +177,9 @@ fn what_is_pushed_comes_back_byte_for_byte_and_is_shown() {
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(&file).unwrap()) & 0o777, 0o600);
     assert_eq!(me.ok(&["pull", STATE, "--version", "1"]), a_state(1, "one"));
     me.fails(3, "", &["pull", STATE, "--version", "7"]);
+    let nowhere = me.run(&["pull", STATE, "-f", "/nowhere/pulled"]);
+    nowhere.fails(1, "failed to write in /nowhere");
+    assert!(nowhere.err.contains("hint: check the directory"), "{nowhere:#?}");
     assert!(me.ok(&["push", STATE, file.to_str().unwrap()]).contains("unchanged"), "the same bytes make no version");
 
     me.ok(&["push", "team-b/other", &first]);

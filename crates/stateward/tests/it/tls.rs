@@ -15,6 +15,7 @@ use testbed::certificates::{Authority, Pair};
 use testbed::process::scratch;
 use testbed::scale;
 
+use crate::run::{Run, stateward};
 use crate::server::{PATIENCE, Server, Start, answer};
 
 /// Files of a pair in a directory of their own, replaced as an operator or a kubelet would.
@@ -91,7 +92,7 @@ async fn a_certificate_replaced_under_load_fails_no_request() {
     let authority = Authority::new("tls");
     let pair = || authority.server(&["localhost", "127.0.0.1"]);
     let files = Files::new(&pair());
-    let server = serve(&files).serve();
+    let server = serve(&files).flag("--log-level", "info,stateward::serve::tls=debug").serve();
     let url = format!("{}/healthz", server.url);
     let (stop, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut load = tokio::task::JoinSet::new();
@@ -121,9 +122,10 @@ async fn a_certificate_replaced_under_load_fails_no_request() {
     }
     // Rubbish leaves the last good pair.
     fs::write(files.cert(), "rubbish").unwrap();
+    let noticed = || async { server.process.log().contains("holds no PEM certificate") };
+    testbed::eventually(PATIENCE, noticed).await;
     let before = requests.load(Ordering::Relaxed);
     let more = || async { requests.load(Ordering::Relaxed) > before + 50 };
-    tokio::time::sleep(Duration::from_millis(2500)).await;
     testbed::eventually(PATIENCE, more).await;
     stop.store(true, Ordering::Relaxed);
     while let Some(ended) = load.join_next().await {
@@ -278,6 +280,14 @@ async fn a_self_signed_certificate_is_made_once_and_kept() {
     assert_eq!(fs::read(&file).unwrap(), first, "the same names keep it");
     drop(start().serve());
     assert_ne!(fs::read(&file).unwrap(), first, "other names need another");
+}
+
+#[test]
+fn a_client_that_speaks_to_it_without_tls_is_told_so() {
+    let server = Start::new().tls().serve();
+    let address = format!("http://{}", server.address());
+    let run = Run::of(stateward(&["token", "list", "--server", &address]).env("STATEWARD_TOKEN", server.first_token()));
+    run.fails(6, "https:// address");
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::ArgAction;
+use clap::builder::{ArgAction, OsStringValueParser, TypedValueParser as _};
 use clap::{Arg, Args, Command};
 
-use super::go;
+use crate::cli::go::{self, Strings};
 use crate::serve::tls::Pair;
 
 /// What the command line says. Repeated flags count once, the last time; lists add up.
@@ -19,7 +19,7 @@ use crate::serve::tls::Pair;
 pub struct Flags {
     /// kubeconfig of the API server that is asked for TokenReviews, with the right to create them; in-cluster if left
     /// out
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub authentication_kubeconfig: Option<PathBuf>,
     /// Do not look up missing authentication settings (client CA, request headers) in the cluster
     #[arg(long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -35,11 +35,11 @@ pub struct Flags {
     pub authentication_tolerate_lookup_failure: bool,
     /// Paths at which the API server is not asked whether a caller may; a last * stands for anything. /healthz, /livez
     /// and /readyz are there if they are named here, and need no credentials
-    #[arg(long, value_name = "strings", value_delimiter = ',', action = ArgAction::Append)]
-    pub authorization_always_allow_paths: Vec<String>,
+    #[arg(long, value_name = "strings", value_parser = go::strings, action = ArgAction::Append)]
+    pub authorization_always_allow_paths: Vec<Strings>,
     /// kubeconfig of the API server that is asked for SubjectAccessReviews, with the right to create them; in-cluster if
     /// left out
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub authorization_kubeconfig: Option<PathBuf>,
     /// How long a yes about an access is remembered; 0 asks every time
     #[arg(long, value_name = "duration", default_value = "10s", value_parser = go::duration)]
@@ -51,21 +51,22 @@ pub struct Flags {
     #[arg(long, value_name = "ip", default_value = "0.0.0.0", value_parser = go::address)]
     pub bind_address: std::option::Option<IpAddr>,
     /// Directory of the certificate tf-kubernetes-configmap-backend.crt and its key, made there if they are missing;
-    /// ignored with --tls-cert-file and --tls-private-key-file
-    #[arg(long, value_name = "string", default_value = "tf-kubernetes-configmap-backend/certificates")]
-    pub cert_dir: PathBuf,
+    /// ignored with --tls-cert-file and --tls-private-key-file; empty is beside the audit log
+    #[arg(long, value_name = "string", default_value = "tf-kubernetes-configmap-backend/certificates",
+          value_parser = path())]
+    pub cert_dir: Option<PathBuf>,
     /// CA of client certificates: the common name is the user, the organisations are the groups
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub client_ca_file: Option<PathBuf>,
     /// Store states as gzip
     #[arg(long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = go::switch, action = ArgAction::Set)]
     pub compress_state: bool,
     /// How many streams a client may have open in one HTTP/2 connection; 0 is 250
-    #[arg(long, value_name = "int", default_value = "0", allow_negative_numbers = true)]
+    #[arg(long, value_name = "int", default_value = "0", value_parser = go::count, allow_negative_numbers = true)]
     pub http2_max_streams_per_connection: u32,
     /// kubeconfig of the API server that keeps the ConfigMaps; in-cluster if left out
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub kubeconfig: Option<PathBuf>,
     /// How long log lines wait before they are written together; warnings and errors never wait; 0 writes every line at
     /// once
@@ -76,48 +77,76 @@ pub struct Flags {
           default_missing_value = "true", default_value = "false", value_parser = go::switch, action = ArgAction::Set)]
     pub minify_state: bool,
     /// Common names that the certificate of a front proxy may have; empty allows every one of its CA
-    #[arg(long, value_name = "strings", value_delimiter = ',', action = ArgAction::Append)]
-    pub requestheader_allowed_names: Vec<String>,
+    #[arg(long, value_name = "strings", value_parser = go::strings, action = ArgAction::Append)]
+    pub requestheader_allowed_names: Vec<Strings>,
     /// CA of front proxies, whose headers tell who the caller is
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub requestheader_client_ca_file: Option<PathBuf>,
     /// Prefixes of headers with extra facts of the caller
-    #[arg(long, value_name = "strings", value_delimiter = ',', default_value = "x-remote-extra-",
+    #[arg(long, value_name = "strings", value_parser = go::strings, default_value = "x-remote-extra-",
           action = ArgAction::Append)]
-    pub requestheader_extra_headers_prefix: Vec<String>,
+    pub requestheader_extra_headers_prefix: Vec<Strings>,
     /// Headers with groups of the caller
-    #[arg(long, value_name = "strings", value_delimiter = ',', default_value = "x-remote-group",
+    #[arg(long, value_name = "strings", value_parser = go::strings, default_value = "x-remote-group",
           action = ArgAction::Append)]
-    pub requestheader_group_headers: Vec<String>,
+    pub requestheader_group_headers: Vec<Strings>,
     /// Headers that may hold the user; the first that is there counts
-    #[arg(long, value_name = "strings", value_delimiter = ',', default_value = "x-remote-user",
+    #[arg(long, value_name = "strings", value_parser = go::strings, default_value = "x-remote-user",
           action = ArgAction::Append)]
-    pub requestheader_username_headers: Vec<String>,
+    pub requestheader_username_headers: Vec<Strings>,
     /// Port of the server, always with TLS; cannot be 0
-    #[arg(long, value_name = "int", default_value = "8443", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "int", default_value = "8443", value_parser = go::port, allow_negative_numbers = true)]
     pub secure_port: u16,
     /// Certificate chain of the server, read again when it changes
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub tls_cert_file: Option<PathBuf>,
     /// Cipher suites for TLS 1.2, by their names in Go; those that are not safe are left out with a warning
-    #[arg(long, value_name = "strings", value_delimiter = ',', action = ArgAction::Append)]
-    pub tls_cipher_suites: Vec<String>,
+    #[arg(long, value_name = "strings", value_parser = go::strings, action = ArgAction::Append)]
+    pub tls_cipher_suites: Vec<Strings>,
     /// Oldest version of TLS, VersionTLS10 to VersionTLS13; what is below VersionTLS12 counts as VersionTLS12
-    #[arg(long, value_name = "string", value_parser = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"])]
+    #[arg(long, value_name = "string", value_parser = go::tls_version)]
     pub tls_min_version: Option<String>,
     /// Private key of --tls-cert-file
-    #[arg(long, value_name = "string")]
+    #[arg(long, value_name = "string", value_parser = path())]
     pub tls_private_key_file: Option<PathBuf>,
     /// A certificate and its key for some names, such as foo.crt,foo.key:*.foo.com,foo.com; may be repeated. Without
     /// names, those of the certificate count, after all names that were given; exact names come before patterns
     #[arg(long, value_name = "namedCertKey", value_parser = go::named_pair, action = ArgAction::Append)]
     pub tls_sni_cert_key: Vec<Pair>,
     /// Print version information and quit
-    #[arg(long)]
+    #[arg(long, value_name = "bool", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = go::switch, action = ArgAction::Set)]
     pub version: bool,
     /// Show the flags
-    #[arg(long, short, hide = true)]
+    #[arg(long, short, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = go::switch, action = ArgAction::Set)]
     pub help: bool,
+}
+
+impl Flags {
+    /// As in Go, an empty text is the same as no flag: charts pass what is not set so.
+    #[must_use]
+    pub fn without_empty(mut self) -> Flags {
+        for path in [
+            &mut self.authentication_kubeconfig,
+            &mut self.authorization_kubeconfig,
+            &mut self.cert_dir,
+            &mut self.client_ca_file,
+            &mut self.kubeconfig,
+            &mut self.requestheader_client_ca_file,
+            &mut self.tls_cert_file,
+            &mut self.tls_private_key_file,
+        ] {
+            path.take_if(|path| path.as_os_str().is_empty());
+        }
+        self.tls_min_version.take_if(|version| version.is_empty());
+        self
+    }
+}
+
+/// Unlike clap's own, it takes an empty text.
+fn path() -> impl clap::builder::TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 /// The flags as the original shows them.

@@ -14,7 +14,7 @@ use clap::builder::ArgAction;
 use reqwest::Url;
 
 use crate::cli::failure::{Exit, Failure};
-use crate::cli::output;
+use crate::cli::{go, output};
 use crate::client::{ClientArgs, Identity, SERVICE_ACCOUNT, is_loopback};
 use crate::config::{Environment, Given, resolve};
 
@@ -33,14 +33,14 @@ pub struct BackendConfig {
     http_backend_address: String,
     /// Lock the state, at the same address
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          action = ArgAction::Set)]
+          value_parser = go::switch, action = ArgAction::Set)]
     enable_state_locking: bool,
     /// Permissions of the file
     #[arg(long, value_name = "OCTAL", default_value = "0600", value_parser = mode)]
     mode: u32,
     /// Let the client talk to whoever answers at the address, and give them the token
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
-          action = ArgAction::Set)]
+          value_parser = go::switch, action = ArgAction::Set)]
     skip_cert_verification: bool,
 }
 

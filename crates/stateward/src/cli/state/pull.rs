@@ -3,13 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::Args;
 use futures::TryStreamExt as _;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::target::Target;
-use crate::cli::failure::ReaderGone;
+use crate::cli::failure::{Exit, Failure, ReaderGone};
 use crate::client::Client;
 use crate::client::transfer::Pieces;
 
@@ -58,11 +57,18 @@ async fn to_stdout(mut pieces: Pieces) -> anyhow::Result<()> {
 pub async fn write_file(file: &Path, pieces: Pieces) -> anyhow::Result<()> {
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new().prefix(".stateward-").tempfile_in(directory);
-    let temporary = temporary.with_context(|| format!("failed to write in {}", directory.display()))?;
+    let wrong = |what: String, error: &std::io::Error| {
+        Failure::new(
+            Exit::Failed,
+            format!("failed to write {what}: {error}"),
+            "check the directory and its permissions",
+        )
+    };
+    let temporary = temporary.map_err(|error| wrong(format!("in {}", directory.display()), &error))?;
     let mut writer = tokio::fs::File::from_std(temporary.as_file().try_clone()?);
     copy(pieces, &mut writer).await?;
     writer.sync_all().await?;
-    temporary.persist(file).with_context(|| format!("failed to write {}", file.display()))?;
+    temporary.persist(file).map_err(|error| wrong(file.display().to_string(), &error.error))?;
     Ok(())
 }
 

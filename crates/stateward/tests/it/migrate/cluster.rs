@@ -108,6 +108,32 @@ async fn a_state_in_several_secrets_is_put_together() {
     assert!(copied == pulled(&workspace), "the same content");
 }
 
+#[tokio::test]
+async fn a_part_that_a_larger_state_left_behind_is_none_of_it() {
+    let server = Start::new().serve();
+    let me = Person::first(&server);
+    let cluster = Cluster::shared().await;
+    let namespace = cluster.namespace("stale").await;
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), &namespace);
+    let state = a_state(1, "small");
+    for (name, bytes) in [("tfstate-default-app", gzip(&state)), ("tfstate-default-app-part-1", vec![7; 1000])] {
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let data = Some([("tfstate".to_owned(), ByteString(bytes))].into());
+        let secret = Secret { metadata, data, ..Secret::default() };
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+    let (place, kubeconfig) = (format!("kubernetes://{namespace}/app"), cluster.admin_kubeconfig());
+    let migrate = ["migrate", STATE, "--from", &place, "--source-kubeconfig", kubeconfig.to_str().unwrap()];
+    assert!(me.ok(&migrate).contains("copied"));
+    assert_eq!(me.ok(&["pull", STATE]), state);
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
 const LOCK: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/lock-";
 
 #[tokio::test]
@@ -119,11 +145,6 @@ async fn config_maps_of_the_original_are_locked_by_annotations_and_copied() {
     let kubeconfig = kubeconfig.to_str().unwrap();
     let namespace = cluster.namespace("original").await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), &namespace);
-    let gzip = {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(a_state(2, "gzip").as_bytes()).unwrap();
-        encoder.finish().unwrap()
-    };
     let create = async |name: &str, bytes: Vec<u8>, lock: Option<&str>| {
         let annotations = lock.map(|id| {
             let fields = [("id", id), ("operation", "apply"), ("info", ""), ("who", "ann@laptop")];
@@ -135,7 +156,7 @@ async fn config_maps_of_the_original_are_locked_by_annotations_and_copied() {
         maps.create(&PostParams::default(), &map).await.unwrap();
     };
     create("plain", a_state(1, "plain").into_bytes(), None).await;
-    create("gzip", gzip, None).await;
+    create("gzip", gzip(&a_state(2, "gzip")), None).await;
     create("locked", a_state(3, "locked").into_bytes(), Some("held")).await;
     let from = |name: &str| format!("configmap://{namespace}/{name}");
     for (name, expected) in [("plain", a_state(1, "plain")), ("gzip", a_state(2, "gzip"))] {

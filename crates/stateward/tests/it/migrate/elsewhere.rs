@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use testbed::process::scratch;
@@ -159,6 +160,12 @@ async fn another_stateward_is_left_with_a_tombstone() {
     assert!(migrate(&["--keep-source"]).ok().contains("copied"));
     assert_eq!(there.ok(&["pull", "team-x/net"]), a_state(5, "five"), "kept as it was");
 
+    for unlocked in [&["--no-source-lock"][..], &["--style", "unlocked"]] {
+        let run = migrate(unlocked);
+        assert!(run.code == Some(0) && run.out.contains("already there"), "{run:#?}");
+        assert_eq!(there.ok(&["pull", "team-x/net"]), a_state(5, "five"), "only the holder of its lock moves it");
+    }
+
     // Both are locked while it is copied.
     let arguments = ["migrate", STATE, "--from", &address];
     let mut slow = here.command(&arguments);
@@ -189,7 +196,8 @@ fn states_go_out_into_files_and_other_backends() {
     here.ok(&["push", STATE, &file_with(&a_state(3, "three"))]);
     let file = scratch("out").unwrap().join("out.tfstate");
     let path = file.to_str().unwrap();
-    here.ok_with_notes(&["migrate", STATE, "--to", path, "--keep-source"]);
+    here.ok_with_notes(&["migrate", STATE, "--to", path, "--no-source-lock"]);
+    assert_eq!(here.ok(&["pull", STATE]), a_state(3, "three"), "kept as it was");
     assert_eq!(fs::read_to_string(&file).unwrap(), a_state(3, "three"));
     assert!(here.ok(&["migrate", STATE, "--to", path, "--keep-source"]).contains("already there"));
     fs::write(&file, a_state(4, "four")).unwrap();
@@ -215,6 +223,47 @@ impl Person {
     }
 }
 
+/// A backend of which nothing is known but that it answers LOCK so; what it was asked.
+fn refusing(status: StatusCode, body: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
+    serving(Vec::new(), move |seen: &mut Vec<String>, parts, _| {
+        seen.push(parts.method.to_string());
+        match parts.method.as_str() {
+            "LOCK" => (status, body).into_response(),
+            "GET" => a_state(2, "two").into_response(),
+            _ => StatusCode::OK.into_response(),
+        }
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_was_refused_is_not_released() {
+    let server = Start::new().serve();
+    let me = Person::first(&server);
+    me.ok(&["push", STATE, &file_with(&a_state(1, "one"))]);
+    let table = [
+        (StatusCode::LOCKED, "", 8, "423"),
+        (StatusCode::LOCKED, "taken", 8, "423"),
+        (StatusCode::CONFLICT, "", 5, "409"),
+        (StatusCode::CONFLICT, "{}", 5, "409"),
+        (StatusCode::FORBIDDEN, "", 4, "403"),
+        (StatusCode::UNAUTHORIZED, "", 4, "401"),
+        (StatusCode::INTERNAL_SERVER_ERROR, "", 1, "500"),
+    ];
+    for (status, body, code, told) in table {
+        for direction in ["--from", "--to"] {
+            let (url, seen) = refusing(status, body);
+            me.fails(code, told, &["migrate", STATE, direction, &url, "--keep-source"]);
+            let seen = seen.lock().unwrap().join(" ");
+            assert!(seen.contains("LOCK") && !seen.contains("UNLOCK"), "{status} {body} {direction}: {seen}");
+            assert_eq!(lock_of(&me, STATE), None, "{status} {direction}");
+        }
+    }
+    // Nobody knows what became of one without an answer.
+    let (url, seen) = refusing(StatusCode::BAD_GATEWAY, "");
+    me.fails(6, "502", &["migrate", STATE, "--to", &url]);
+    assert!(seen.lock().unwrap().join(" ").contains("UNLOCK"));
+}
+
 /// What GitLab does with a state, from its documentation: locked by POST and DELETE below the address, 409 with the
 /// holder's LockInfo, also for the ID that holds it; Basic credentials.
 #[derive(Default)]
@@ -225,26 +274,34 @@ struct Gitlab {
 }
 
 fn gitlab() -> (String, Arc<Mutex<Gitlab>>) {
-    let shared = Arc::new(Mutex::new(Gitlab::default()));
+    let (url, shared) = serving(Gitlab::default(), answer_as_gitlab);
+    (format!("{url}/api/v4/projects/1/terraform/state/app"), shared)
+}
+
+/// A server that answers so, and what it keeps.
+fn serving<K: Send + 'static>(
+    kept: K,
+    answer: impl Fn(&mut K, &Parts, String) -> Response + Clone + Send + Sync + 'static,
+) -> (String, Arc<Mutex<K>>) {
+    let shared = Arc::new(Mutex::new(kept));
     let kept = shared.clone();
     let router = Router::new().fallback(move |request: Request| {
-        let kept = kept.clone();
+        let (kept, answer) = (kept.clone(), answer.clone());
         async move {
             let (parts, body) = request.into_parts();
             let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-            let text = String::from_utf8(body.to_vec()).unwrap();
-            answer_as_gitlab(&mut kept.lock().unwrap(), &parts, text)
+            answer(&mut kept.lock().unwrap(), &parts, String::from_utf8(body.to_vec()).unwrap())
         }
     });
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let url = format!("http://{}/api/v4/projects/1/terraform/state/app", listener.local_addr().unwrap());
+    let url = format!("http://{}", listener.local_addr().unwrap());
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
     (url, shared)
 }
 
-fn answer_as_gitlab(kept: &mut Gitlab, parts: &axum::http::request::Parts, body: String) -> Response {
+fn answer_as_gitlab(kept: &mut Gitlab, parts: &Parts, body: String) -> Response {
     // user:token
     if parts.headers.get("authorization").is_none_or(|value| value != "Basic dXNlcjp0b2tlbg==") {
         return StatusCode::UNAUTHORIZED.into_response();
@@ -311,6 +368,14 @@ async fn a_backend_in_the_style_of_gitlab_is_locked_in_its_own_way() {
     assert_eq!(me.ok(&["pull", STATE]), a_state(2, "two"));
     let seen = gitlab.lock().unwrap().seen.join("\n");
     assert!(seen.contains("POST /api/v4/projects/1/terraform/state/app?ID="), "{seen}");
+
+    // Nor is a lock of others released at the place that a state has moved to.
+    gitlab.lock().unwrap().state = None;
+    let away = together(&credentials, &["migrate", STATE, "--to", &url]);
+    assert!(me.ok(&away).contains("copied"));
+    gitlab.lock().unwrap().lock = Some(json!({"ID": "theirs", "Who": "ann@laptop", "Operation": "apply", "Info": ""}));
+    assert!(me.ok(&away).contains("already moved"));
+    assert_eq!(gitlab.lock().unwrap().lock.as_ref().unwrap()["ID"], "theirs");
 
     me.fails(4, "answered 401", &["migrate", STATE, "--from", &url, "--style", "gitlab"]);
     me.fails(2, "in clear", &together(&credentials, &["migrate", STATE, "--from", "http://192.0.2.1/state"]));

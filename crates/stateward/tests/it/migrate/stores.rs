@@ -45,6 +45,20 @@ async fn states_move_between_stores_one_by_one_or_many_at_once() {
     assert_eq!(me.ok(&["pull", &name("three"), "--store", "secret"]), a_state(3, "three"));
     assert_eq!(me.json(&["locks"])["items"], json!([]));
 
+    // Without a lock of its own, a source that somebody else holds is copied and left as it is.
+    me.ok(&["push", &name("three"), &file_with(&a_state(4, "more"))]);
+    let held = me.ok(&["lock", &name("three"), "--reason", "busy"]).trim().to_owned();
+    let three = name("three");
+    let unlocked = with(&between, &[&three, "--no-source-lock"]);
+    assert!(me.ok(&unlocked).contains("copied"));
+    assert_eq!(me.ok(&["pull", &name("three"), "--store", "secret"]), a_state(4, "more"));
+    assert_eq!(
+        (me.ok(&["pull", &name("three")]), lock_of(&me, &name("three"))),
+        (a_state(4, "more"), Some(held.clone()))
+    );
+    assert!(me.ok(&unlocked).contains("already there"));
+    assert_eq!(me.run(&["unlock", &name("three"), &held]).code, Some(0));
+
     // And back: what is restored in the old place is the same bytes.
     me.ok(&["restore", &name("two")]);
     let back = ["migrate", &name("two"), "--from-store", "secret", "--to-store", "configmap"];

@@ -52,6 +52,7 @@ pub fn failure(doing: &str, place: &str, error: &kube::Error) -> Failure {
                 401 | 403 => Exit::Denied,
                 404 => Exit::NotFound,
                 409 => Exit::Conflict,
+                429 | 502..=504 => Exit::Unavailable,
                 _ => Exit::Failed,
             };
             (exit, status.message.clone())

@@ -86,13 +86,22 @@ pub async fn copy(
     let (mut source_lock, mut destination_lock) = (Claim::None, Claim::None);
     let done = held::interruptible(async {
         if let Some(place) = source.moved().await? {
-            // The run that moved it may have ended before it released them.
-            (source_lock, destination_lock) = (Claim::Perhaps, Claim::Perhaps);
+            // The run that moved it may have ended before it released them. A source that has moved is a Stateward, which
+            // knows whose lock it has; of another place only a LOCK tells whether it is ours.
+            if options.lock == SourceLock::Taken {
+                source_lock = Claim::Perhaps;
+            }
+            if place == to {
+                let _ = lock(destination, &mut destination_lock, &info).await;
+            }
             return already_moved(&from, &to, &place, destination).await;
         }
-        if options.lock == SourceLock::Taken {
-            lock(source, &mut source_lock, &info).await?;
-        }
+        let locked = match options.lock {
+            SourceLock::Taken => lock(source, &mut source_lock, &info).await?,
+            SourceLock::LeftOut => Held::No,
+        };
+        // Nobody but the holder of its lock may say that a state has moved: another may be writing to it.
+        let options = if locked == Held::No { Options { source: Keep::AsItIs, ..options } } else { options };
         Step::SourceLocked.hit();
         lock(destination, &mut destination_lock, &info).await?;
         Step::BothLocked.hit();
@@ -185,22 +194,34 @@ async fn already_moved(from: &str, to: &str, place: &str, destination: &mut dyn 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
     None,
-    /// It was asked for, and nobody said that another has it.
+    /// It was given to us, or asked for without an answer.
     Perhaps,
 }
 
-async fn lock<S: Side + ?Sized>(side: &mut S, claim: &mut Claim, info: &Value) -> anyhow::Result<()> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Yes,
+    No,
+}
+
+async fn lock<S: Side + ?Sized>(side: &mut S, claim: &mut Claim, info: &Value) -> anyhow::Result<Held> {
+    // For as long as there is no answer, and should Ctrl-C end the wait for one.
     *claim = Claim::Perhaps;
-    let locked = side.lock(info).await;
-    if locked.as_ref().is_err_and(|error| exit_of(error) == Some(Exit::Locked)) {
-        // Not ours to release, and some backends do not ask whose it is.
-        *claim = Claim::None;
+    match side.lock(info).await {
+        Ok(Locking::Locked) => Ok(Held::Yes),
+        Ok(Locking::Impossible(why)) => {
+            *claim = Claim::None;
+            output::talk(format_args!("{} is not locked: {}", side.place(), output::plain(&why)));
+            Ok(Held::No)
+        }
+        Err(error) => {
+            // A refusal is an answer: the lock is not ours to release, and some backends do not ask whose it is.
+            if exit_of(&error) != Some(Exit::Unavailable) {
+                *claim = Claim::None;
+            }
+            Err(error)
+        }
     }
-    if let Locking::Impossible(why) = locked? {
-        *claim = Claim::None;
-        output::talk(format_args!("{} is not locked: {}", side.place(), output::plain(&why)));
-    }
-    Ok(())
 }
 
 async fn unlock<S: Side + ?Sized>(side: &mut S, claim: Claim, info: &Value) -> anyhow::Result<()> {

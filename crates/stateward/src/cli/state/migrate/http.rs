@@ -134,21 +134,27 @@ impl<'e> HttpSide<'e> {
 
     /// What an answer that is no success means; its body is shown only as the holder of a lock.
     async fn refused(&self, doing: &str, response: Response) -> Failure {
-        let (status, place) = (response.status(), self.place());
-        let body = small(response).await;
+        let status = response.status();
+        self.refusal(doing, status, &small(response).await)
+    }
+
+    fn refusal(&self, doing: &str, status: StatusCode, body: &[u8]) -> Failure {
+        let (place, told) = (self.place(), told(body));
+        let holder = holder(body).filter(|_| told.is_empty());
         let (exit, hint) = match status.as_u16() {
             401 | 403 => {
                 (Exit::Denied, "check --username and --password-file, or TF_HTTP_USERNAME and TF_HTTP_PASSWORD")
             }
             404 | 410 => (Exit::NotFound, "check the address"),
-            409 | 423 if holder(&body).is_some() && told(&body).is_empty() => (Exit::Locked, "wait for its holder"),
+            423 => (Exit::Locked, "wait for its holder"),
+            409 if holder.is_some() => (Exit::Locked, "wait for its holder"),
             409 => (Exit::Conflict, "look at what is there"),
-            429 | 502..=504 => (Exit::Unavailable, "try again later"),
+            408 | 429 | 502..=504 => (Exit::Unavailable, "try again later"),
             _ => (Exit::Failed, "the log of that server may say more"),
         };
-        match holder(&body).filter(|_| exit == Exit::Locked) {
+        match holder.filter(|_| exit == Exit::Locked) {
             Some(holder) => Failure::new(exit, format!("{place} is {holder}"), hint),
-            None => Failure::new(exit, format!("failed to {doing} {place}: it answered {status}{}", told(&body)), hint),
+            None => Failure::new(exit, format!("failed to {doing} {place}: it answered {status}{told}"), hint),
         }
     }
 
@@ -218,18 +224,7 @@ impl Side for HttpSide<'_> {
                     if is_ours(&body, info) {
                         return Ok(Locking::Locked);
                     }
-                    let place = self.place();
-                    let failure = match holder(&body).filter(|_| told(&body).is_empty()) {
-                        Some(holder) => {
-                            Failure::new(Exit::Locked, format!("{place} is {holder}"), "wait for its holder")
-                        }
-                        None => Failure::new(
-                            Exit::Conflict,
-                            format!("failed to lock {place}: it answered {status}{}", told(&body)),
-                            "look at what is there",
-                        ),
-                    };
-                    Err(failure.into())
+                    Err(self.refusal("lock", status, &body).into())
                 }
                 _ => Err(self.refused("lock", response).await.into()),
             }

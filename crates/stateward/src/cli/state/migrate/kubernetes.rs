@@ -16,6 +16,8 @@ use crate::client::holder;
 use crate::client::transfer::Pieces;
 
 const LOCK_INFO: &str = "app.terraform.io/lock-info";
+/// Only behind a part of this size does Terraform put another one; more may be left of a state that was larger.
+const FULL_PART: usize = 1 << 20;
 
 pub struct KubernetesSide {
     client: Client,
@@ -125,10 +127,18 @@ impl Source for KubernetesSide {
                 Failure::new(Exit::NotFound, message, "check namespace, suffix and workspace")
             })?;
             let name = place.clone();
-            // The first one is here already; the others have a number and end with the first that is missing.
-            let others = futures::stream::try_unfold(1u32, move |number| {
-                let (secrets, name, place) = (secrets.clone(), format!("{base}-part-{number}"), place.clone());
-                async move { Ok(part(&secrets, &name, &place).await?.map(|bytes| (bytes, number + 1))) }
+            // The first one is here already; the others have a number.
+            let next = (first.len() == FULL_PART).then_some(1u32);
+            let others = futures::stream::try_unfold(next, move |next| {
+                let (secrets, base, place) = (secrets.clone(), base.clone(), place.clone());
+                async move {
+                    let Some(number) = next else { return Ok(None) };
+                    let found = part(&secrets, &format!("{base}-part-{number}"), &place).await?;
+                    Ok(found.map(|bytes| {
+                        let next = (bytes.len() == FULL_PART).then_some(number + 1);
+                        (bytes, next)
+                    }))
+                }
             });
             let parts = whole(first).chain(others);
             Ok(unpacked(&name, parts.boxed()))

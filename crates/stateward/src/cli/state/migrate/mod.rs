@@ -66,7 +66,7 @@ pub struct Migrate {
     /// Leave the source as it is, without a tombstone
     #[arg(long)]
     keep_source: bool,
-    /// Do not lock the source, for example because it may only be read
+    /// Do not lock the source, for example because it may only be read; it is left as it is, without a tombstone
     #[arg(long)]
     no_source_lock: bool,
     /// Overwrite what is at the destination, whatever its serial and lineage are
