@@ -25,7 +25,7 @@ pub use caller::Caller;
 pub use fields::Fields;
 pub use own_token::OwnToken;
 pub use parameters::Parameters;
-pub use problem::{Problem, REQUEST_ID, RequestId};
+pub use problem::{Document, Problem, REQUEST_ID, RequestId};
 
 /// Who is at the other end of the connection; the listener puts it into every request.
 #[derive(Clone, Debug)]

@@ -82,6 +82,28 @@ pub(crate) mod hex_text {
     pub(crate) fn deserialize<'de, const N: usize, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; N], D::Error> {
         super::read_text(deserializer, "bytes in hexadecimal digits, as many as there should be", decode)
     }
+
+    /// For a field that is left out where there is nothing.
+    pub(crate) mod optional {
+        use serde::{Deserializer, Serializer};
+
+        #[expect(clippy::ref_option, reason = "what serde gives")]
+        pub(crate) fn serialize<const N: usize, S: Serializer>(
+            bytes: &Option<[u8; N]>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match bytes {
+                Some(bytes) => super::serialize(bytes, serializer),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, const N: usize, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<[u8; N]>, D::Error> {
+            super::deserialize(deserializer).map(Some)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,9 @@ pub struct Facts {
     pub sha256: [u8; 32],
     #[serde(with = "hex_text")]
     pub md5: [u8; 16],
+    /// The hash of what was sent, where that was stored without its white space: it is how a replay is known.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "hex_text::optional")]
+    pub sent: Option<[u8; 32]>,
     /// The digits as they were written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
@@ -227,6 +230,11 @@ impl Head {
         self.current.as_ref().filter(|_| self.deleted.is_none())
     }
 
+    /// Whether it names any version; without one it is no more of a state than no head at all.
+    pub(crate) fn has_versions(&self) -> bool {
+        self.current.is_some() || !self.recent.is_empty() || !self.pages.is_empty()
+    }
+
     /// Puts a version on top.
     pub(crate) fn push(&mut self, facts: Facts, body: Body, by: &str, at: Timestamp) -> u64 {
         self.last_version += 1;
@@ -304,7 +312,16 @@ impl Facts {
     /// For tests to which facts do not matter.
     pub(crate) fn of_nothing() -> Facts {
         let (serial, lineage, terraform_version) = (None, None, None);
-        Facts { size: 0, sha256: [0; 32], md5: [0; 16], serial, lineage, terraform_version, encrypted: false }
+        Facts {
+            size: 0,
+            sha256: [0; 32],
+            md5: [0; 16],
+            sent: None,
+            serial,
+            lineage,
+            terraform_version,
+            encrypted: false,
+        }
     }
 }
 
@@ -314,6 +331,7 @@ impl From<&codec::Facts> for Facts {
             size: facts.size,
             sha256: facts.sha256,
             md5: facts.md5,
+            sent: None,
             serial: facts.serial.clone(),
             lineage: facts.lineage.clone(),
             terraform_version: facts.terraform_version.clone(),

@@ -126,9 +126,9 @@ pub fn decide(state: State<'_>, wish: Wish<'_>, user: &str, now: Timestamp, rule
     }
 }
 
-/// Whether the next LOCK may take over.
+/// Whether the next LOCK may take over. A lock that another program took is never renewed, so that it never expires.
 pub fn expired(lock: &Lock, now: Timestamp, rules: Rules) -> bool {
-    rules.expiry.is_some_and(|expiry| now.duration_since(lock.active) > expiry)
+    lock.user.is_some() && rules.expiry.is_some_and(|expiry| now.duration_since(lock.active) > expiry)
 }
 
 #[cfg(test)]
@@ -194,6 +194,8 @@ mod tests {
             (Some(&ours), None, "bob", soon, ORIGINAL, mine),
             // Taken by another program, which tells no user.
             (Some(&foreign), None, "bob", soon, STRICT, mine),
+            // It renews nothing, and so does not expire.
+            (Some(&foreign), None, "bob", late, EXPIRING, mine),
             // Expiry lets the next LOCK take over, and nothing else; the holder goes on.
             (Some(&ours), None, "ann", late, EXPIRING, "Proceed Take Force Release Held Held Proceed Held"),
             (Some(&ours), None, "bob", late, EXPIRING, "Take Take Force Force Held Held Proceed Held"),

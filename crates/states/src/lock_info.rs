@@ -27,21 +27,18 @@ pub enum BadLockInfo {
     NoId,
     #[error("the field 'Created' of the LockInfo is not a time as in RFC 3339")]
     Created,
+    #[error("the field '{0}' of the LockInfo is not a text")]
+    NotText(&'static str),
 }
 
 /// The longest ID that is taken: clients send UUIDs.
 const LONGEST_ID: usize = 512;
 
 impl LockInfo {
-    /// Reads the body of a LOCK: other clients will have to parse it.
+    /// Reads the body of a LOCK: other clients will have to parse it, and Go refuses the whole for one wrong field.
     pub fn of_lock(body: &[u8]) -> Result<LockInfo, BadLockInfo> {
-        let (info, created) = read(body)?;
-        match created {
-            // Go refuses the whole document for an unparsable time.
-            Some(Some(time)) if time.parse::<jiff::Timestamp>().is_ok() => Ok(info),
-            None => Ok(info),
-            Some(_) => Err(BadLockInfo::Created),
-        }
+        let (info, fault) = read(body)?;
+        fault.map_or(Ok(info), Err)
     }
 
     /// Reads the body of an UNLOCK: nothing but its ID counts, because OpenTofu's force-unlock sends nothing else.
@@ -83,21 +80,44 @@ pub struct ByPerson<'a> {
     pub path: &'a str,
 }
 
-type Created = Option<Option<String>>;
+/// The fields of Go's LockInfo: all are texts, and `Created` is one that is a time.
+const KNOWN: [&str; 7] = ["ID", "Operation", "Info", "Who", "Version", "Created", "Path"];
 
-fn read(body: &[u8]) -> Result<(LockInfo, Created), BadLockInfo> {
+/// The document, and what of it Go could not parse.
+fn read(body: &[u8]) -> Result<(LockInfo, Option<BadLockInfo>), BadLockInfo> {
     let text = std::str::from_utf8(body).map_err(|_| BadLockInfo::NotAnObject)?;
     let fields: Fields = serde_json::from_str(text).map_err(|_| BadLockInfo::NotAnObject)?;
     let fits = |id: &String| !id.is_empty() && id.len() <= LONGEST_ID && !id.contains(char::is_control);
     let id = fields.id.filter(fits).ok_or(BadLockInfo::NoId)?;
-    Ok((LockInfo { id, text: text.to_owned() }, fields.created))
+    Ok((LockInfo { id, text: text.to_owned() }, fields.fault))
+}
+
+/// Whether Go's `time.Time` takes this text: RFC 3339 to the letter, where others also take a space or a small `t`.
+fn is_rfc_3339(text: &str) -> bool {
+    let shape = |text: &str, shape: &str| {
+        let fits = |(byte, wanted): (u8, u8)| if wanted == b'0' { byte.is_ascii_digit() } else { byte == wanted };
+        text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits)
+    };
+    let Some((moment, rest)) = text.split_at_checked("0000-00-00T00:00:00".len()) else { return false };
+    let zone = match rest.strip_prefix('.') {
+        None => rest,
+        Some(fraction) => match fraction.trim_start_matches(|digit: char| digit.is_ascii_digit()) {
+            zone if zone.len() < fraction.len() => zone,
+            _ => return false,
+        },
+    };
+    let in_time =
+        |zone: &str| zone.get(1..3).is_some_and(|hours| hours < "24") && zone.get(4..).is_some_and(|m| m < "60");
+    let zone_fits = zone == "Z" || (shape(zone, "+00:00") || shape(zone, "-00:00")) && in_time(zone);
+    // A leap second is one that Go does not know.
+    let moment_fits = shape(moment, "0000-00-00T00:00:00") && !moment.ends_with("60");
+    moment_fits && zone_fits && format!("{moment}Z").parse::<Timestamp>().is_ok()
 }
 
 #[derive(Default)]
 struct Fields {
     id: Option<String>,
-    /// Outer: whether it is there; inner: whether it is a text.
-    created: Created,
+    fault: Option<BadLockInfo>,
 }
 
 /// A field that may hold anything; only a text is kept.
@@ -105,15 +125,29 @@ struct Fields {
 #[serde(untagged)]
 enum Field {
     Text(String),
+    /// Go leaves the field as it is.
+    Null(()),
     Other(IgnoredAny),
 }
 
-impl Field {
-    fn text(self) -> Option<String> {
-        match self {
-            Field::Text(text) => Some(text),
-            Field::Other(_) => None,
-        }
+impl Fields {
+    fn take(&mut self, name: &'static str, field: Field) {
+        let fault = match (name, field) {
+            (_, Field::Null(())) => None,
+            ("ID", Field::Text(id)) => {
+                self.id = Some(id);
+                None
+            }
+            ("ID", Field::Other(_)) => {
+                self.id = None;
+                Some(BadLockInfo::NoId)
+            }
+            ("Created", Field::Text(time)) if is_rfc_3339(&time) => None,
+            ("Created", _) => Some(BadLockInfo::Created),
+            (_, Field::Text(_)) => None,
+            (name, Field::Other(_)) => Some(BadLockInfo::NotText(name)),
+        };
+        self.fault = self.fault.or(fault);
     }
 }
 
@@ -130,10 +164,9 @@ impl<'de> Deserialize<'de> for Fields {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut fields = Fields::default();
                 while let Some(key) = map.next_key::<String>()? {
-                    match key.to_ascii_lowercase().as_str() {
-                        "id" => fields.id = map.next_value::<Field>()?.text(),
-                        "created" => fields.created = Some(map.next_value::<Field>()?.text()),
-                        _ => _ = map.next_value::<IgnoredAny>()?,
+                    match KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(&key)) {
+                        Some(known) => fields.take(known, map.next_value::<Field>()?),
+                        None => _ = map.next_value::<IgnoredAny>()?,
                     }
                 }
                 Ok(fields)
@@ -155,7 +188,14 @@ mod tests {
             (r#"{"ID":"a","Created":"2026-11-16T05:59:16.123456789Z"}"#, Ok("a")),
             (r#"{"ID":"a","Created":"0001-01-01T00:00:00Z","Extra":[1,{"x":null}]}"#, Ok("a")),
             (r#"{"ID":"a","created":"yesterday"}"#, Err(BadLockInfo::Created)),
-            (r#"{"ID":"a","Created":null}"#, Err(BadLockInfo::Created)),
+            (r#"{"ID":"a","Created":null,"Who":null}"#, Ok("a")),
+            (r#"{"ID":"a","Created":7}"#, Err(BadLockInfo::Created)),
+            (r#"{"ID":"a","Created":"2026-11-16 05:59:16Z"}"#, Err(BadLockInfo::Created)),
+            (r#"{"ID":"a","Who":5}"#, Err(BadLockInfo::NotText("Who"))),
+            (r#"{"ID":"a","version":{}}"#, Err(BadLockInfo::NotText("Version"))),
+            (r#"{"ID":"a","Who":"me","who":[]}"#, Err(BadLockInfo::NotText("Who"))),
+            (r#"{"ID":"a","id":null}"#, Ok("a")),
+            (r#"{"ID":null}"#, Err(BadLockInfo::NoId)),
             (r#"{"ID":""}"#, Err(BadLockInfo::NoId)),
             (r#"{"ID":7}"#, Err(BadLockInfo::NoId)),
             (r#"{"ID":"a\nb"}"#, Err(BadLockInfo::NoId)),
@@ -173,7 +213,38 @@ mod tests {
             }
         }
         assert_eq!(LockInfo::of_unlock(br#"{"ID":"a","Created":"never"}"#).unwrap().id, "a");
+        assert_eq!(LockInfo::of_unlock(br#"{"ID":"a","Who":5}"#).unwrap().id, "a");
         assert_eq!(LockInfo::of_lock(b"\xff"), Err(BadLockInfo::NotAnObject));
         assert_eq!(LockInfo::of_lock(br#"{"ID":"a","who":"me"}"#).unwrap().field("Who").as_deref(), Some("me"));
+    }
+
+    #[test]
+    fn a_time_is_what_go_takes_for_one() {
+        let table = [
+            ("2026-11-16T05:59:16Z", true),
+            ("2026-11-16T05:59:16.123456789Z", true),
+            ("2026-11-16T05:59:16.1+02:00", true),
+            ("2026-11-16T05:59:16-23:59", true),
+            ("0001-01-01T00:00:00Z", true),
+            ("", false),
+            ("2026-11-16", false),
+            ("2026-11-16T05:59Z", false),
+            ("2026-11-16T05:59:16", false),
+            ("2026-11-16 05:59:16Z", false),
+            ("2026-11-16t05:59:16z", false),
+            ("2026-11-16T05:59:16.Z", false),
+            ("2026-11-16T05:59:16,5Z", false),
+            ("2026-11-16T05:59:60Z", false),
+            ("2026-02-30T05:59:16Z", false),
+            ("2026-11-16T05:59:16+0200", false),
+            ("2026-11-16T05:59:16+24:00", false),
+            ("2026-11-16T05:59:16+02:60", false),
+            ("2026-11-16T05:59:16Z[UTC]", false),
+            ("20261116T055916Z", false),
+            ("2026-11-16T05:59:1\u{e9}", false),
+        ];
+        for (text, expected) in table {
+            assert_eq!(is_rfc_3339(text), expected, "{text}");
+        }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) struct File {
 impl File {
     pub(crate) fn correct(&self, facts: &mut Facts) {
         if let Some(Measure { size, sha256, md5 }) = &self.changed {
+            facts.sent = Some(facts.sha256);
             facts.size = *size;
             facts.sha256.copy_from_slice(sha256.clone().finish().as_ref());
             facts.md5 = md5.clone().finalize().into();
@@ -228,8 +229,8 @@ mod tests {
             let (file, mut facts) = packed(odd, packing);
             assert_eq!((file.packing, unpacked(&file, file.packing).as_str()), (found, MINIFIED));
             file.correct(&mut facts);
-            let (_, expected) = packed(MINIFIED, Packing::Plain);
-            assert_eq!(facts, expected);
+            let ((_, minified), (_, sent)) = (packed(MINIFIED, Packing::Plain), packed(odd, Packing::Plain));
+            assert_eq!(facts, Facts { sent: Some(sent.sha256), ..minified });
         }
         let (file, _) = packed(odd, Packing::Plain);
         assert_eq!(unpacked(&file, Packing::Plain), odd);

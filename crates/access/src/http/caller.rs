@@ -92,6 +92,20 @@ impl Caller {
         self.act_after(Intent::Written, action, work)
     }
 
+    /// The same for an act that is on record as what it is, where another permission is asked for it.
+    pub fn act_as<T, W>(
+        &self,
+        asked: Action,
+        recorded: Action,
+        work: W,
+    ) -> impl Future<Output = Result<T, Problem>> + Send
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, Problem>> + Send + 'static,
+    {
+        self.carry_out(Intent::Written, asked, recorded, Box::pin(work))
+    }
+
     /// The same for work that needs another [`Intent`].
     pub fn act_after<T, W>(
         &self,
@@ -104,17 +118,18 @@ impl Caller {
         W: Future<Output = Result<T, Problem>> + Send + 'static,
     {
         // On the heap at once: it is handed on several times, and is large for some.
-        self.carry_out(intent, action, Box::pin(work))
+        self.carry_out(intent, action.clone(), action, Box::pin(work))
     }
 
     async fn carry_out<T: Send + 'static>(
         &self,
         intent: Intent,
+        asked: Action,
         action: Action,
         work: Pin<Box<dyn Future<Output = Result<T, Problem>> + Send>>,
     ) -> Result<T, Problem> {
-        if let Err(refusal) = self.authorize(&action).await {
-            self.door.audit.record(self.decision(&action, &Err(refusal.clone()))).await;
+        if let Err(refusal) = self.authorize(&asked).await {
+            self.door.audit.record(self.decision(&asked, &Err(refusal.clone()))).await;
             return Err(refusal.into());
         }
         let caller = self.clone();

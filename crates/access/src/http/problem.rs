@@ -44,8 +44,15 @@ pub struct Problem {
     pub status: StatusCode,
     pub message: String,
     pub hint: String,
-    /// A JSON body that the protocol of a route demands in place of ours, such as the LockInfo of a 423.
-    pub document: Option<String>,
+    /// A body that the protocol of a route demands in place of ours, such as the LockInfo of a 423.
+    pub document: Option<Document>,
+}
+
+/// A body of a protocol's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Document {
+    Json(String),
+    Plain(String),
 }
 
 impl Problem {
@@ -55,7 +62,7 @@ impl Problem {
 
     /// The same failure with a body of the protocol's own.
     #[must_use]
-    pub fn answering(mut self, document: String) -> Problem {
+    pub fn answering(mut self, document: Document) -> Problem {
         self.document = Some(document);
         self
     }
@@ -88,8 +95,12 @@ struct Fields<'a> {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        if let Some(document) = self.document {
-            return (self.status, [(CONTENT_TYPE, "application/json")], document).into_response();
+        match self.document {
+            Some(Document::Json(text)) => {
+                return (self.status, [(CONTENT_TYPE, "application/json")], text).into_response();
+            }
+            Some(Document::Plain(text)) => return (self.status, text).into_response(),
+            None => {}
         }
         let error = Fields {
             status: self.status.as_u16(),

@@ -19,6 +19,7 @@ pub fn document() -> String {
         about: ABOUT,
         operations: FAMILIES.iter().copied().flatten().map(|api::Route(_, operation)| operation).collect(),
         shared: |_| &[],
+        failures: |_| &[],
         failure: |_| None,
         schemas: Vec::new(),
     };

@@ -54,10 +54,10 @@ impl State {
                 Ok(glimpse) => glimpse,
                 // An outcome is still to be found out: a while without an answer, or with a refusal, is no reason to give
                 // up, and no reason to say that nothing was done.
-                Err(Error::Store(StoreError::Unavailable(reason) | StoreError::Refused(reason)))
+                Err(Error::Store(error @ (StoreError::Unavailable(_) | StoreError::Refused(_))))
                     if !unknown.is_empty() =>
                 {
-                    last = Some(StoreError::Unknown(reason));
+                    last = Some(StoreError::Unknown(error.to_string()));
                     pause(attempt).await;
                     continue;
                 }
@@ -87,8 +87,8 @@ impl State {
                     unknown.push((operation, value));
                     last = Some(StoreError::Unknown(reason));
                 }
-                Err(StoreError::Unavailable(reason) | StoreError::Refused(reason)) if !unknown.is_empty() => {
-                    last = Some(StoreError::Unknown(reason));
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Refused(_))) if !unknown.is_empty() => {
+                    last = Some(StoreError::Unknown(error.to_string()));
                 }
                 Err(error) => return Err(error.into()),
             }

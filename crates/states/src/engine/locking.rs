@@ -17,6 +17,17 @@ pub enum Force {
     NotAsked,
 }
 
+/// Whose lock an UNLOCK would end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// The caller's, or it would be refused.
+    Own,
+    /// Somebody else's, which it would break.
+    Another,
+    /// Nobody's: it is free, or this is a repetition.
+    Nothing,
+}
+
 /// What an UNLOCK did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlocked {
@@ -65,24 +76,28 @@ impl State {
         .await
     }
 
-    /// Whether this UNLOCK, which comes next, would break somebody's lock.
-    pub async fn needs_force(&self, id: Option<&str>, user: &str) -> Result<bool, Error> {
-        Ok(self.would_end(id, user).await?.0)
+    /// What this UNLOCK, which comes next, would be, and since when the lock is held that it would end.
+    pub(crate) async fn would_end(&self, id: Option<&str>, user: &str) -> Result<(Ends, Option<Timestamp>), Error> {
+        if let Some(glimpse) = self.remembered() {
+            let (ends, taken) = self.ends(&glimpse.head, id, user);
+            if ends == Ends::Own && taken.is_some() {
+                self.begin_with(Some(glimpse));
+                return Ok((ends, taken));
+            }
+        }
+        let head = self.look().await?.unwrap_or_default();
+        Ok(self.ends(&head, id, user))
     }
 
-    /// Whether this UNLOCK would break somebody's lock, and since when the lock is held that it would end.
-    pub(crate) async fn would_end(&self, id: Option<&str>, user: &str) -> Result<(bool, Option<Timestamp>), Error> {
-        let decide = |head: &Head| self.decide(head, Wish::Unlock(id), user, Timestamp::now());
-        let taken = |head: &Head| head.lock.as_ref().map(|lock| lock.taken);
-        if let Some(glimpse) = self.remembered().filter(|glimpse| decide(&glimpse.head) == Decision::Release) {
-            let taken = taken(&glimpse.head);
-            self.begin_with(Some(glimpse));
-            return Ok((false, taken));
+    /// The same, by what was just looked at.
+    pub(crate) fn ends(&self, head: &Head, id: Option<&str>, user: &str) -> (Ends, Option<Timestamp>) {
+        let taken = head.lock.as_ref().map(|lock| lock.taken);
+        match self.decide(head, Wish::Unlock(id), user, Timestamp::now()) {
+            Decision::Release => (Ends::Own, taken),
+            Decision::Force => (Ends::Another, taken),
+            Decision::Nothing => (Ends::Nothing, None),
+            _ => (Ends::Own, None),
         }
-        let Some(head) = self.look().await? else { return Ok((false, None)) };
-        let decision = decide(&head);
-        let ends = matches!(decision, Decision::Force | Decision::Release);
-        Ok((decision == Decision::Force, taken(&head).filter(|_| ends)))
     }
 
     /// Marks the state as deleted; its versions stay until they are swept. Deleting it again succeeds.

@@ -12,6 +12,7 @@ mod history;
 mod inspect;
 mod listing;
 mod locking;
+mod loss;
 mod manifest;
 mod memory;
 mod outputs;
@@ -42,7 +43,7 @@ use crate::head::{Head, StateKey};
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::metrics::Metrics;
-use crate::store::{Expect, Found, Store, StoreError, Swapped};
+use crate::store::{Expect, Found, Room, Store, StoreError, Swapped};
 use crate::uploads::Uploads;
 
 use memory::Memory;
@@ -50,6 +51,7 @@ use upkeep::Upkeep;
 
 pub use inspect::{Differences, ResourcePage, ResourceQuery};
 pub(crate) use listing::{Found as FoundState, each_head};
+pub(crate) use locking::Ends;
 pub use locking::{Force, Unlocked};
 pub use outputs::Outputs;
 pub use read::Reading;
@@ -83,7 +85,7 @@ pub struct Settings {
 /// How many bytes one state with its older versions may take of a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoredBytes {
-    /// Where the store is not made for much; `None`: what the store says itself.
+    /// Where the store is not made for much; `None`: what the store says itself. One whose limit is firm is not raised.
     pub in_cluster: Option<u64>,
     pub elsewhere: Option<u64>,
 }
@@ -314,12 +316,16 @@ impl State {
         self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How much of the store this state may take, and the setting that says so.
+    /// How much of the store this state may take, and where that is said.
     fn most_stored(&self) -> Option<(u64, &'static str)> {
         let StoredBytes { in_cluster, elsewhere } = self.settings.stored_bytes;
-        match self.store.limits().version {
-            Some(own) => Some((in_cluster.unwrap_or(own), "states.cluster_bytes")),
-            None => elsewhere.map(|most| (most, "states.stored_bytes")),
+        match self.store.limits().room {
+            Room::Any => elsewhere.map(|most| (most, "see states.stored_bytes")),
+            Room::Usually(usual) => Some((in_cluster.unwrap_or(usual), "see states.cluster_bytes")),
+            Room::AtMost(own) => match in_cluster.filter(|most| *most < own) {
+                Some(less) => Some((less, "see states.cluster_bytes")),
+                None => Some((own, "this store takes no more of one, whatever is set")),
+            },
         }
     }
 
@@ -327,8 +333,8 @@ impl State {
     fn fits(&self, bytes: u64) -> Result<(), Error> {
         match self.most_stored().filter(|(most, _)| bytes > *most) {
             None => Ok(()),
-            Some((most, setting)) => {
-                let text = format!("the state and its older versions would take more than {most} bytes: see {setting}");
+            Some((most, where_from)) => {
+                let text = format!("the state and its older versions would take more than {most} bytes: {where_from}");
                 Err(StoreError::TooLarge(text).into())
             }
         }

@@ -1,7 +1,8 @@
 //! A head that vanished, rebuilt from the chunks that are left of its state.
 //!
 //! Every complete upload says at its end what it is. What only the head knew is lost: locks, and versions so small that
-//! they stood in the head itself. The sweeper leaves chunks without a head alone for a grace period.
+//! they stood in the head itself. The sweeper leaves chunks without a head alone for a grace period; what it has begun to
+//! delete is gone, whatever of it is still there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +13,34 @@ use uuid::Uuid;
 use super::State;
 use super::change::Verdict;
 use super::chunks::Reader;
+use super::locking::refused;
+use super::loss::Mark;
 use super::manifest::{self, Kind, Manifest, TRAILER, trailer};
 use super::seal::key_in;
 use crate::Error;
-use crate::head::{Body, Extent, StateKey, Version};
+use crate::head::{Body, Extent, Head, StateKey, Version};
+use crate::lock::{Decision, Wish};
 use crate::store::ChunkId;
 
 /// An upload that is complete: how to read it, and the document at its end.
 type Ended = (Extent, Reader, Kind, u64);
 
 impl State {
-    /// Makes a new head of what is left, and tells the number of its current version.
-    pub async fn rebuild(&self) -> Result<u64, Error> {
-        if self.head().await?.is_some_and(|head| head.current.is_some()) {
+    /// Makes a new head of what is left, if the caller's lock allows it, and tells the number of its current version.
+    pub async fn rebuild(&self, id: Option<&str>, user: &str) -> Result<u64, Error> {
+        let head = self.head().await?.unwrap_or_default();
+        if head.current.is_some() {
             return Err(Error::Internal("a head that is there is not rebuilt".to_owned()));
         }
-        let all = self.store.uploads_before(Timestamp::MAX).await?;
-        let uploads: BTreeSet<Uuid> =
-            all.into_iter().filter(|stray| stray.key == self.key).map(|stray| stray.upload).collect();
+        self.may_rebuild(&head, id, user)?;
+        let strays = self.strays().await?;
+        if strays.iter().any(|stray| Mark::Ending.is_on(stray)) {
+            return Err(Error::NotFound);
+        }
+        let (marks, mut uploads): (BTreeSet<Uuid>, BTreeSet<Uuid>) =
+            strays.into_iter().map(|stray| stray.upload).partition(|upload| Mark::of(*upload).is_some());
+        // What somebody is writing now is no version yet.
+        uploads.retain(|upload| head.uploads.iter().all(|named| named.id != *upload));
         let key = self.key_among(&uploads).await?;
         let mut found: BTreeMap<u64, Version> = BTreeMap::new();
         for upload in &uploads {
@@ -45,15 +56,55 @@ impl State {
         let mut versions = found.into_values().rev();
         let current = versions.next().ok_or(Error::NotFound)?;
         let recent: Vec<Version> = versions.collect();
-        self.change(|head| {
+        let rebuilt = self.change(|head| {
             if head.current.is_some() {
                 return Err(Error::Internal("somebody wrote the state while it was rebuilt".to_owned()));
             }
+            self.may_rebuild(head, id, user)?;
             head.last_version = head.last_version.max(current.number);
             head.current = Some(current.clone());
             head.recent.clone_from(&recent);
             head.seal = head.seal.take().or_else(|| key.clone());
             Ok(Verdict::Swap(current.number))
+        });
+        let number = rebuilt.await?;
+        if !self.is_whole(&current, &recent).await? {
+            self.take_back(&current).await?;
+            return Err(Error::NotFound);
+        }
+        for mark in marks {
+            // What cannot be deleted now is for the sweeper.
+            let _ = self.store.delete_chunks(&self.key, mark).await;
+        }
+        Ok(number)
+    }
+
+    fn may_rebuild(&self, head: &Head, id: Option<&str>, user: &str) -> Result<(), Error> {
+        match self.decide(head, Wish::Change(id), user, Timestamp::now()) {
+            Decision::Proceed => Ok(()),
+            other => Err(refused(&other, head)),
+        }
+    }
+
+    /// Whether no sweeper was at its end when the head was back. One that saw the head deletes nothing; one that did not
+    /// has left its mark until it was through.
+    async fn is_whole(&self, current: &Version, recent: &[Version]) -> Result<bool, Error> {
+        if self.strays().await?.iter().any(|stray| Mark::Ending.is_on(stray)) {
+            return Ok(false);
+        }
+        let there: BTreeSet<Uuid> = self.strays().await?.into_iter().map(|stray| stray.upload).collect();
+        let mut named = [current].into_iter().chain(recent).filter_map(|version| version.body.upload());
+        Ok(named.all(|upload| there.contains(&upload)))
+    }
+
+    async fn take_back(&self, current: &Version) -> Result<(), Error> {
+        self.change(|head| {
+            if head.current.as_ref() != Some(current) {
+                return Ok(Verdict::Keep(()));
+            }
+            head.current = None;
+            head.recent.clear();
+            Ok(Verdict::Swap(()))
         })
         .await
     }

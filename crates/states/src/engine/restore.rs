@@ -13,7 +13,7 @@ impl State {
     pub async fn restore(&self, id: Option<&str>, user: &str) -> Result<(), Error> {
         // Where the head itself is gone, chunks are left, from which it may be rebuilt.
         if self.head().await?.is_none_or(|head| head.current.is_none()) {
-            return self.rebuild().await.map(drop);
+            return Box::pin(self.rebuild(id, user)).await.map(drop);
         }
         self.change(|head| {
             // Not `self.decide`: it stops at the tombstone that is to go.

@@ -11,8 +11,13 @@
 //! - LOCK with the ID that is held is a repetition, and does not write over what its holder told of itself;
 //! - a 423 about a state that nobody holds has an ID that is not empty, because newer clients need one;
 //! - a state beyond the size of one object is kept in chunks, not refused;
+//! - a name that no ConfigMap can have is a 400, not an empty state;
+//! - where the server lets nobody break locks (`states.forced_unlock`), an UNLOCK without a body is a 403;
 //! - DELETE keeps the state for a restore, under another key, in an object that other programs find empty, and it
 //!   lets go of the lock, which goes with the object in the original.
+//!
+//! What the API server itself refuses (404 of a namespace that is not there, 403 where this server lacks a right) is told
+//! as the original does, by its status and its words.
 //!
 //! The table test of the compatibility listener has every one of these, with the status of the original beside ours.
 
@@ -20,23 +25,25 @@ use std::sync::Arc;
 
 use ::http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use ::http::request::Parts;
-use ::http::{StatusCode, Uri};
-use access::http::{Caller, Problem};
+use ::http::{HeaderMap, StatusCode, Uri};
+use access::http::{Caller, Document, Problem};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts as _, Query, Request, State as Shared};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 
-use super::problem::problem;
-use super::{Pairs, action, body, count, lock_id, lock_info, receive, release, take, unlock_id};
+use super::problem::{bad_key, problem};
+use super::{Pairs, action, body, count, lock_id, lock_info, may_break, on_states, receive, release, take, unlock_id};
 use crate::Error;
-use crate::engine::{Force, State, States};
+use crate::engine::{Ends, Force, State, States};
 use crate::head::Head;
-use crate::key::Key;
+use crate::key::{BadKey, Key};
 use crate::lock::Owners;
-use crate::store::Store;
+use crate::store::{Refusal, Store, StoreError, Told};
 
 /// What the listener serves.
 #[derive(Clone, Debug)]
@@ -100,7 +107,11 @@ async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
         Ok(caller) => caller,
         Err(problem) => return unauthenticated(&parts, problem),
     };
-    let Some(key) = key(&parts.uri) else { return StatusCode::NOT_FOUND.into_response() };
+    let key = match key(&parts.uri) {
+        Some(Ok(key)) => key,
+        Some(Err(bad)) => return bad_key(bad).into_response(),
+        None => return StatusCode::NOT_FOUND.into_response(),
+    };
     let state = compat.states.in_store(compat.store.clone(), key).with_owners(Owners::WhoKnowsTheId);
     if let Err(problem) = caller.may(&action(&state, "get")).await {
         return if problem.status == StatusCode::FORBIDDEN {
@@ -112,7 +123,7 @@ async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
     let request = Request::from_parts(parts, body);
     match Box::pin(by_method(&compat, &caller, state.clone(), request)).await {
         Ok(response) => response,
-        Err(problem) if problem.status == StatusCode::FORBIDDEN => {
+        Err(problem) if problem.status == StatusCode::FORBIDDEN && problem.document.is_none() => {
             let text = format!("configmaps \"{}\" is forbidden: <nil>", state.key().name());
             (StatusCode::FORBIDDEN, text).into_response()
         }
@@ -120,10 +131,10 @@ async fn handle(Shared(compat): Shared<Compat>, request: Request) -> Response {
     }
 }
 
-/// No credentials at all are a 401, wrong ones a 403, both without a body.
+/// No credentials at all, or what cannot be read as such, are a 401, wrong ones a 403, all without a body.
 fn unauthenticated(parts: &Parts, problem: Problem) -> Response {
     match problem.status {
-        StatusCode::UNAUTHORIZED if parts.headers.contains_key(AUTHORIZATION) => StatusCode::FORBIDDEN.into_response(),
+        StatusCode::UNAUTHORIZED if has_credentials(&parts.headers) => StatusCode::FORBIDDEN.into_response(),
         StatusCode::UNAUTHORIZED => {
             (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Basic realm=\"Terraform \"")]).into_response()
         }
@@ -131,14 +142,43 @@ fn unauthenticated(parts: &Parts, problem: Problem) -> Response {
     }
 }
 
-fn key(uri: &Uri) -> Option<Key> {
+/// Whether somebody says who they are in a way that is understood, as the original reads it: a user and a password in
+/// base64, or else a bearer token.
+fn has_credentials(headers: &HeaderMap) -> bool {
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some((scheme, rest)) = header.and_then(|header| header.split_once(' ')) else { return false };
+    if scheme.eq_ignore_ascii_case("basic") {
+        BASE64_STANDARD.decode(rest.trim()).is_ok_and(|pair| pair.contains(&b':'))
+    } else {
+        scheme.eq_ignore_ascii_case("bearer") && !rest.trim().is_empty()
+    }
+}
+
+/// The state of a path of two segments.
+fn key(uri: &Uri) -> Option<Result<Key, BadKey>> {
     let (namespace, name) = uri.path().strip_prefix('/')?.split_once('/')?;
-    Key::new(namespace, name).ok()
+    let are_two = !namespace.is_empty() && !name.is_empty() && !name.contains('/');
+    are_two.then(|| Key::new(namespace, name))
+}
+
+/// What the API server refuses is told as the original tells it: its status and its words.
+fn failed(error: Error) -> Problem {
+    let Error::Store(StoreError::Refused(Refusal { told: Some(Told { status, message, .. }), .. })) = &error else {
+        return problem(error);
+    };
+    let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Problem::new(status, message.clone(), "").answering(Document::Plain(message.clone()))
+}
+
+/// In words of ours, where the original would speak of a missing permission.
+fn in_words(problem: Problem) -> Problem {
+    let text = format!("{}: {}", problem.message, problem.hint);
+    problem.answering(Document::Plain(text))
 }
 
 async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Request) -> Result<Response, Problem> {
     // What DELETE left is nothing to the original, unless somebody has locked it since.
-    let head = state.look().await.map_err(problem)?;
+    let head = state.look().await.map_err(failed)?;
     let head = head.filter(|head| head.deleted.is_none() || head.lock.is_some());
     let user = caller.identity().user.clone();
     let done = match request.method().as_str() {
@@ -148,29 +188,43 @@ async fn by_method(compat: &Compat, caller: &Caller, state: State, request: Requ
             let (action, states) = (action(&state, changing(head.as_ref())), compat.states.clone());
             let write = async move {
                 let received = receive::receive(request, &states).await?;
-                state.write(received, id.as_deref(), &user).await.map(drop).map_err(problem)
+                state.write(received, id.as_deref(), &user).await.map(drop).map_err(failed)
             };
             caller.act(action, Box::pin(write)).await
         }
         "LOCK" => {
             let action = action(&state, changing(head.as_ref()));
             let (info, states) = (lock_info(&compat.states, request).await?, compat.states.clone());
-            caller.act(action, async move { take(&states, &state, &info, &user).await }).await
+            caller.act(action, async move { take(&states, &state, &info, &user).await.map_err(failed) }).await
         }
         "UNLOCK" => {
             let Some(head) = head else { return Ok(StatusCode::NOT_FOUND.into_response()) };
-            let action = action(&state, "update");
             let (id, states) = (unlock_id(&compat.states, request).await?, compat.states.clone());
-            let taken = head.lock.map(|lock| lock.taken);
-            let unlock = async move { release(&states, &state, id.as_deref(), &user, Force::Granted, taken).await };
-            caller.act(action, unlock).await
+            let (ends, taken) = state.ends(&head, id.as_deref(), &user);
+            // Breaking a lock takes no other permission here, but it is on record as what it is.
+            let update = action(&state, "update");
+            let (recorded, force) = match ends {
+                Ends::Another => {
+                    may_break(&states).map_err(in_words)?;
+                    (on_states(&state, "unlock"), Force::Granted)
+                }
+                Ends::Own | Ends::Nothing => (update.clone(), Force::NotAsked),
+            };
+            let unlock = async move {
+                let released = release(&states, &state, id.as_deref(), &user, force, taken).await;
+                released.map_err(|error| match (error, may_break(&states)) {
+                    (Error::ForceNeeded, Err(refused)) => in_words(refused),
+                    (error, _) => failed(error),
+                })
+            };
+            caller.act_as(update, recorded, unlock).await
         }
         "DELETE" => {
             if head.is_none() {
                 return Ok(StatusCode::NOT_FOUND.into_response());
             }
             let (action, id) = (action(&state, "delete"), query_id(&request)?);
-            caller.act(action, async move { delete(&state, id.as_deref(), &user).await.map_err(problem) }).await
+            caller.act(action, async move { delete(&state, id.as_deref(), &user).await.map_err(failed) }).await
         }
         _ => return Ok(StatusCode::NOT_FOUND.into_response()),
     };
@@ -194,13 +248,13 @@ async fn delete(state: &State, id: Option<&str>, user: &str) -> Result<(), Error
 async fn read(compat: &Compat, state: &State, head: Option<Head>) -> Result<Response, Problem> {
     let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     if let Some(head) = &head {
-        head.here().map_err(problem)?;
+        head.here().map_err(failed)?;
     }
     let Some(version) = head.as_ref().and_then(Head::visible) else {
         return Ok((text, Body::empty()).into_response());
     };
-    let mut reading = state.open(version.clone()).await.map_err(problem)?;
-    let first = reading.next().await.map_err(problem)?;
+    let mut reading = state.open(version.clone()).await.map_err(failed)?;
+    let first = reading.next().await.map_err(failed)?;
     compat.states.metrics().sent(reading.facts.size);
     Ok((text, body::stream(first, reading)).into_response())
 }
@@ -218,7 +272,52 @@ fn query_id(request: &Request) -> Result<Option<String>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::AllowedPath;
+    use super::*;
+
+    #[test]
+    fn credentials_are_what_the_original_can_read_and_bearer_tokens() {
+        let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
+        let table = [
+            (basic("x:token"), true),
+            (basic("x:").replace("Basic", "BASIC"), true),
+            (basic("no colon"), false),
+            ("Basic !!!".to_owned(), false),
+            ("Basic".to_owned(), false),
+            ("Bearer token".to_owned(), true),
+            ("bearer token".to_owned(), true),
+            ("Bearer ".to_owned(), false),
+            ("Negotiate YWJj".to_owned(), false),
+            ("Digest username=\"x\"".to_owned(), false),
+            ("token".to_owned(), false),
+        ];
+        for (header, expected) in table {
+            let headers = HeaderMap::from_iter([(AUTHORIZATION, header.parse().unwrap())]);
+            assert_eq!(has_credentials(&headers), expected, "{header}");
+        }
+        assert!(!has_credentials(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_path_has_two_segments_and_then_they_may_be_wrong() {
+        let table = [
+            ("/team/app", Some(true)),
+            ("/team/app.eu", Some(true)),
+            ("/team/App", Some(false)),
+            ("/Team/app", Some(false)),
+            ("/team/a%20b", Some(false)),
+            ("/", None),
+            ("/team", None),
+            ("/team/", None),
+            ("//app", None),
+            ("/team/app/", None),
+            ("/team//app", None),
+            ("/team/app/three", None),
+        ];
+        for (path, expected) in table {
+            let found = key(&path.parse().unwrap());
+            assert_eq!(found.map(|key| key.is_ok()), expected, "{path}");
+        }
+    }
 
     #[test]
     fn allowed_paths_are_exact_or_end_with_a_star() {

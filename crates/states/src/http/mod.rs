@@ -29,7 +29,7 @@ use md5::{Digest as _, Md5};
 
 use crate::Error;
 use crate::codec::Sensitive;
-use crate::engine::{Force, Reading, State, States, Unlocked};
+use crate::engine::{Ends, Force, Reading, State, States, Unlocked};
 use crate::head::Head;
 use crate::key::Key;
 use crate::lock_info::LockInfo;
@@ -169,7 +169,7 @@ async fn lock(states: &States, caller: &Caller, names: Names, request: Request) 
     let user = caller.identity().user.clone();
     let (state, action) = changing(caller, state).await?;
     let states = states.clone();
-    caller.act(action, async move { take(&states, &state, &info, &user).await }).await?;
+    caller.act(action, async move { take(&states, &state, &info, &user).await.map_err(problem) }).await?;
     Ok(StatusCode::OK.into_response())
 }
 
@@ -179,12 +179,12 @@ async fn lock_info(states: &States, request: Request) -> Result<LockInfo, Proble
 }
 
 /// Takes the lock, and counts when another has it.
-async fn take(states: &States, state: &State, info: &LockInfo, user: &str) -> Result<(), Problem> {
+async fn take(states: &States, state: &State, info: &LockInfo, user: &str) -> Result<(), Error> {
     let taken = state.lock(info, user).await;
     if let Err(Error::Locked { .. }) = taken {
         states.metrics().lock_conflict();
     }
-    taken.map_err(problem)
+    taken
 }
 
 /// The ID in the body of an UNLOCK; `None` for Terraform's force-unlock, which sends nothing, whatever ID was typed.
@@ -204,8 +204,8 @@ async fn release(
     user: &str,
     force: Force,
     taken: Option<Timestamp>,
-) -> Result<(), Problem> {
-    let unlocked = state.unlock(id, user, force).await.map_err(problem)?;
+) -> Result<(), Error> {
+    let unlocked = state.unlock(id, user, force).await?;
     let held = taken.map(|taken| Timestamp::now().duration_since(taken));
     if let (Unlocked::Now, Some(Ok(held))) = (unlocked, held.map(Duration::try_from)) {
         states.metrics().lock_ended(held);
@@ -217,29 +217,41 @@ async fn unlock(states: &States, caller: &Caller, names: Names, request: Request
     let state = find(states, names)?;
     let id = unlock_id(states, request).await?;
     let user = caller.identity().user.clone();
-    let (breaks, taken) = state.would_end(id.as_deref(), &user).await.map_err(problem)?;
-    let (action, force) = unlocking(states, &state, breaks)?;
+    let (ends, taken) = state.would_end(id.as_deref(), &user).await.map_err(problem)?;
+    let (action, force) = unlocking(states, caller, &state, ends).await?;
     let states = states.clone();
-    let unlock = async move { release(&states, &state, id.as_deref(), &user, force, taken).await };
+    let unlock = async move { release(&states, &state, id.as_deref(), &user, force, taken).await.map_err(problem) };
     caller.act(action, unlock).await?;
     Ok(StatusCode::OK.into_response())
 }
 
 /// What an UNLOCK must be allowed: to let go of the caller's own lock, or to break another's.
-fn unlocking(states: &States, state: &State, breaks: bool) -> Result<(Action, Force), Problem> {
-    if breaks {
-        return forced(states, state);
+async fn unlocking(states: &States, caller: &Caller, state: &State, ends: Ends) -> Result<(Action, Force), Problem> {
+    let (update, unlock) = (action(state, "update"), on_states(state, "unlock"));
+    match ends {
+        Ends::Another => return forced(states, state),
+        // A repetition of either: what the first one was allowed by will do.
+        Ends::Nothing if states.settings().may_force() => {
+            if let Err(refused) = caller.may(&update).await {
+                let may = refused.status == StatusCode::FORBIDDEN && caller.may(&unlock).await.is_ok();
+                return if may { Ok((unlock, Force::NotAsked)) } else { Err(refused) };
+            }
+        }
+        Ends::Own | Ends::Nothing => {}
     }
-    Ok((action(state, "update"), Force::NotAsked))
+    Ok((update, Force::NotAsked))
 }
 
 /// Breaking a lock is a permission of its own, which a server may switch off.
 fn forced(states: &States, state: &State) -> Result<(Action, Force), Problem> {
-    if states.settings().may_force() {
-        return Ok((on_states(state, "unlock"), Force::Granted));
-    }
+    may_break(states)?;
+    Ok((on_states(state, "unlock"), Force::Granted))
+}
+
+fn may_break(states: &States) -> Result<(), Problem> {
     let hint = "let its holder unlock it, or set states.forced_unlock";
-    Err(Problem::new(StatusCode::FORBIDDEN, "this server lets nobody break locks", hint))
+    let refused = || Problem::new(StatusCode::FORBIDDEN, "this server lets nobody break locks", hint);
+    states.settings().may_force().then_some(()).ok_or_else(refused)
 }
 
 fn no_such_method() -> Response {

@@ -3,14 +3,14 @@
 //! Terraform repeats every 5xx, and then shows neither status nor body: what repeating cannot mend is a 4xx.
 
 use ::http::StatusCode;
-use access::http::{Problem, RequestId};
+use access::http::{Document, Problem, RequestId};
 use serde_json::json;
 
 use crate::Error;
 use crate::codec::BadState;
 use crate::key::BadKey;
 use crate::lock_info::BadLockInfo;
-use crate::store::StoreError;
+use crate::store::{Refusal, StoreError, Told};
 
 pub(super) fn problem(error: Error) -> Problem {
     let (status, hint) = match &error {
@@ -32,7 +32,7 @@ pub(super) fn problem(error: Error) -> Problem {
             StatusCode::PAYLOAD_TOO_LARGE,
             "keep fewer versions (states.versions), or use a store for larger states (states.routes)",
         ),
-        Error::Store(StoreError::Refused(_)) => (StatusCode::CONFLICT, "mend that in the store, then try again"),
+        Error::Store(StoreError::Refused(refusal)) => return refused(refusal, &error),
         Error::Store(StoreError::Conflict | StoreError::Unknown(_) | StoreError::Unavailable(_)) => {
             tracing::warn!(%error, "a store did not answer");
             return Problem::unavailable("the store of this state is not available at the moment");
@@ -41,10 +41,10 @@ pub(super) fn problem(error: Error) -> Problem {
             tracing::warn!(%error, "a key service did not answer");
             return Problem::unavailable("the key of this state is not available at the moment");
         }
-        // Not a 5xx: clients would repeat it and show nothing.
+        // Not a 5xx: clients would repeat it and show nothing. Not a 409 either, in which they look for a lock.
         Error::Key(_) => {
             tracing::error!(%error, "failed to open or seal a state");
-            (StatusCode::CONFLICT, "ask the operator of this server to look at the keys settings")
+            (StatusCode::UNPROCESSABLE_ENTITY, "ask the operator of this server to look at the keys settings")
         }
         Error::Damaged(_) | Error::Internal(_) | Error::Store(StoreError::Damaged(_)) => {
             tracing::error!(%error, "failed to work on a state");
@@ -54,9 +54,30 @@ pub(super) fn problem(error: Error) -> Problem {
     };
     let problem = Problem::new(status, error.to_string(), hint);
     match error {
-        Error::Locked { info } => problem.answering(info),
+        Error::Locked { info } => problem.answering(Document::Json(info)),
         Error::Moved { .. } => moved(problem),
         _ => problem,
+    }
+}
+
+/// Nothing that clients would take for a lock (409) or for the fault of their own token (401, 403).
+fn refused(refusal: &Refusal, error: &Error) -> Problem {
+    match &refusal.told {
+        Some(Told { namespace: Some(namespace), .. }) => Problem::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no namespace '{namespace}' in the cluster"),
+            "create it, or check the namespace in the path",
+        ),
+        Some(Told { status: 401 | 403, .. }) => {
+            tracing::error!(%error, "this server may not do in its store what it has to");
+            let message = format!("this server lacks a right in its own store; {error}");
+            let hint =
+                "ask its operator to grant its identity what it needs there; your own rights are not in question";
+            Problem::new(StatusCode::FAILED_DEPENDENCY, message, hint)
+        }
+        _ => {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string(), "mend that in the store, then try again")
+        }
     }
 }
 
@@ -68,7 +89,7 @@ fn moved(problem: Problem) -> Problem {
         "request_id": RequestId::current().map(|id| id.to_string()),
     });
     let document = json!({ "error": error, "ID": message, "Operation": "moved", "Info": hint }).to_string();
-    problem.answering(document)
+    problem.answering(Document::Json(document))
 }
 
 pub(super) fn bad_state(bad: &BadState) -> Problem {

@@ -85,8 +85,18 @@ pub struct Limits {
     /// How many it can hold at all.
     pub inline_history_most: usize,
     pub chunk: usize,
-    /// Stored bytes of one version, where the store is not made for much.
-    pub version: Option<u64>,
+    pub room: Room,
+}
+
+/// How many stored bytes one state with its older versions may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// As many as the store has.
+    Any,
+    /// The store is not made for much, but a setting may say otherwise.
+    Usually(u64),
+    /// A setting may only say less.
+    AtMost(u64),
 }
 
 /// A head and the revision by which it is swapped.
@@ -152,7 +162,32 @@ pub enum StoreError {
     Damaged(String),
     /// The store refuses for good, for example because the namespace is not there.
     #[error("the store refuses: {0}")]
-    Refused(String),
+    Refused(Refusal),
+}
+
+/// Why a store refuses for good.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    pub text: String,
+    /// What an API server said, if it was one.
+    pub told: Option<Told>,
+}
+
+/// The refusal of an API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub status: u16,
+    /// In its own words, for those who expect them.
+    pub message: String,
+    /// What it does not find, if that is a namespace.
+    pub namespace: Option<String>,
+}
+
+impl StoreError {
+    pub(crate) fn refused(text: impl Into<String>) -> StoreError {
+        StoreError::Refused(Refusal { text: text.into(), told: None })
+    }
 }
 
 /// Reads the JSON of a head. Its format is looked at by itself only when the whole cannot be read: heads hold some tens

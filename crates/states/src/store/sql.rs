@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, Swapped, head_text,
-    parse_head,
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, STATES, Store, StoreError, Stray, Swapped,
+    head_text, parse_head,
 };
 use crate::head::Head;
 use crate::key::Key;
@@ -63,7 +63,7 @@ impl Store for SqlStore {
             inline_history: 32 << 10,
             inline_history_most: 1 << 20,
             chunk: 1 << 20,
-            version: None,
+            room: Room::Any,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use states::failpoints::Step;
+use states::store::{Expect, StoreError};
 use states::{Sealing, Settings, States};
 use testbed::Process;
 use testbed::process::{crashed_at, scratch};
@@ -17,6 +18,14 @@ use crate::sealed::{key_file_in, sealing};
 
 const CHILD: &str = "STATES_CRASH_CHILD";
 const KEY: &str = "STATES_CRASH_KEY";
+const SWEEPER: &str = "STATES_CRASH_SWEEPER";
+/// In what the other sweeper prints, once for each sweep.
+const SWEPT: &str = "swept everything";
+/// How long the others rest between two sweeps at first. The longer, the more is left for the writer to do itself.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_VARIABLE: &str = "STATES_CRASH_PAUSE_MS";
+/// How often a writer that never came to its step is tried again, beside others that rest four times as long.
+const ATTEMPTS: u32 = 6;
 
 /// How many versions are kept, and how many the child writes: enough to fill a page of old ones and to drop it.
 const KEPT: usize = 22;
@@ -55,27 +64,95 @@ async fn child_that_writes_until_it_dies() {
     place.states(hasty(sealing(key.as_ref()))).sweep().await;
 }
 
+/// The second process that sweeps, until it is killed; a plain test otherwise, which has nothing to do.
 #[tokio::test]
+async fn child_that_sweeps_until_it_is_killed() {
+    let Ok(description) = std::env::var(SWEEPER) else { return };
+    let place = Place::open(&description).await;
+    let key = std::env::var(KEY).unwrap();
+    let pause = Duration::from_millis(std::env::var(PAUSE_VARIABLE).unwrap().parse().unwrap());
+    let states = place.states(hasty(Sealing { key: None, ..sealing(key.as_ref()) }));
+    loop {
+        states.sweep().await;
+        #[expect(clippy::print_stderr, reason = "the process that waits for it reads it")]
+        {
+            eprintln!("{SWEPT}");
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Sweeps in this process and in another one, from here to [`Sweepers::end`].
+struct Sweepers {
+    here: tokio::task::JoinHandle<()>,
+    there: Process,
+}
+
+impl Sweepers {
+    fn start(states: &States, description: &str, key: &std::path::Path, pause: Duration) -> Sweepers {
+        let log = scratch("sweeper").unwrap().join("log");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "--nocapture", "crash::child_that_sweeps_until_it_is_killed"])
+            .env(SWEEPER, description)
+            .env(PAUSE_VARIABLE, pause.as_millis().to_string())
+            .env(KEY, key);
+        let there = Process::spawn("a sweeper", &mut command, &log).unwrap();
+        let states = states.clone();
+        let here = tokio::spawn(async move {
+            loop {
+                states.sweep().await;
+                tokio::time::sleep(pause).await;
+            }
+        });
+        let mut sweepers = Sweepers { here, there };
+        sweepers.sweep_on();
+        sweepers
+    }
+
+    /// Waits until the other process has swept once more.
+    fn sweep_on(&mut self) {
+        let log = self.there.log();
+        let rounds = |log: &str| log.matches(SWEPT).count();
+        let begun = std::time::Instant::now();
+        while rounds(&self.there.log()) <= rounds(&log) {
+            let is_running = self.there.ended().is_none() && begun.elapsed() < Duration::from_mins(5);
+            assert!(is_running, "the other sweeper ended or hangs: {}", self.there.log_tail());
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Neither has ended or failed meanwhile.
+    async fn end(mut self) {
+        tokio::task::block_in_place(|| self.sweep_on());
+        self.there.kill();
+        assert!(!self.here.is_finished(), "the sweeper here ended");
+        self.here.abort();
+        assert!(self.here.await.is_err_and(|error| error.is_cancelled()), "the sweeper here failed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_sqlite() {
     crash_everywhere("sqlite").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_postgresql() {
     crash_everywhere("postgres").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_config_maps() {
     crash_everywhere("configmap").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_secrets() {
     crash_everywhere("secret").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_s3() {
     crash_everywhere("s3").await;
 }
@@ -86,8 +163,13 @@ async fn crash_everywhere(kind: &str) {
     let often = if matches!(kind, "configmap" | "secret") { 2 } else { 6 };
     for step in Step::ALL {
         for passes in testbed::scale().of(0..1, 0..often) {
-            if dies_and_recovers(*step, passes, &fresh(kind).await).await {
-                died_at.insert(step.name());
+            let attempts = if passes == 0 { ATTEMPTS } else { 1 };
+            for attempt in 0..attempts {
+                let pause = PAUSE * 4_u32.pow(attempt);
+                if dies_and_recovers(*step, passes, pause, &fresh(kind).await).await {
+                    died_at.insert(step.name());
+                    break;
+                }
             }
         }
     }
@@ -95,13 +177,14 @@ async fn crash_everywhere(kind: &str) {
     assert_eq!(died_at, all, "every step is reached");
 }
 
-async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
+async fn dies_and_recovers(step: Step, passes: u32, pause: Duration, description: &str) -> bool {
     let place = Place::open(description).await;
     let key = key_file_in(&scratch("keys").unwrap());
     let states = place.states(hasty(Sealing { key: None, ..sealing(&key) }));
     let state = states.at(place.key("crashed"));
     let body = |number| body(&place, number);
     write(&state, &body(1), None, "ann").await.unwrap();
+    let sweepers = tokio::task::block_in_place(|| Sweepers::start(&states, description, &key, pause));
 
     let log = scratch("child").unwrap().join("log");
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -111,7 +194,8 @@ async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
         .env(KEY, &key)
         .env("STATES_CRASH_AT", format!("{}=crash:{passes}", step.name()));
     let mut child = Process::spawn("a writer", &mut command, &log).unwrap();
-    let status = child.wait(Duration::from_mins(10)).unwrap();
+    // The sweeper of this process goes on meanwhile.
+    let status = tokio::task::block_in_place(|| child.wait(Duration::from_mins(10))).unwrap();
     let died = crashed_at(status, &child.log(), step.name());
     assert!(died || status.success(), "{step:?} {passes}: {}", child.log_tail());
 
@@ -121,6 +205,7 @@ async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
     assert!(bytes == body(head.last_version), "{step:?} {passes}: version {}", head.last_version);
     write(&state, &body(100), None, "ann").await.unwrap();
     assert!(read(&state).await.unwrap() == body(100));
+    sweepers.end().await;
     swept_clean(&states, &place).await;
     died
 }
@@ -129,17 +214,23 @@ async fn dies_and_recovers(step: Step, passes: u32, description: &str) -> bool {
 async fn swept_clean(states: &States, place: &Place) {
     let state = states.at(place.key("crashed"));
     // The uploads of the dead writer wait for their deadline: end it for them.
-    let found = place.store.read_head(&place.key("crashed")).await.unwrap().unwrap();
-    let mut head = found.head;
-    for upload in &mut head.uploads {
-        upload.deadline = Timestamp::UNIX_EPOCH;
+    // What the other sweepers began may take place after their end: then it is done on what that left.
+    loop {
+        let found = place.store.read_head(&place.key("crashed")).await.unwrap().unwrap();
+        let mut head = found.head;
+        for upload in &mut head.uploads {
+            upload.deadline = Timestamp::UNIX_EPOCH;
+        }
+        head.operations.push(uuid::Uuid::new_v4());
+        let expected = Expect::Revision(found.revision);
+        match place.store.write_head(&place.key("crashed"), &head, &expected).await {
+            Err(StoreError::Conflict) => {}
+            other => break drop(other.unwrap()),
+        }
     }
-    head.operations.push(uuid::Uuid::new_v4());
-    let expected = states::store::Expect::Revision(found.revision);
-    place.store.write_head(&place.key("crashed"), &head, &expected).await.unwrap();
     // What is stored anew lets go of what it was before: that is for the next sweep.
     state.upkeep().await.unwrap();
-    states.sweep().await;
+    assert_eq!(states.sweep().await.failures, 0);
     let head = state.head().await.unwrap().unwrap();
     assert_eq!(head.uploads, []);
     let versions = state.versions().await.unwrap();

@@ -106,7 +106,7 @@ async fn remove_head(place: &Place, state: &State) {
 async fn a_head_that_vanished_is_rebuilt_from_its_chunks() {
     on_every_large_store(|place| async move {
         let state = place.state("vanished");
-        assert!(matches!(state.rebuild().await, Err(Error::NotFound)));
+        assert!(matches!(state.rebuild(None, "ann").await, Err(Error::NotFound)));
         let body = |number: u64| big_state(number, 3 * place.store.limits().inline);
         for number in 1..=11 {
             write(&state, &body(number), None, "ann").await.unwrap();
@@ -118,7 +118,7 @@ async fn a_head_that_vanished_is_rebuilt_from_its_chunks() {
         let before: BTreeSet<u64> = numbers(state.versions().await.unwrap());
         remove_head(&place, &state).await;
         place.states(settings()).sweep().await;
-        assert_eq!(state.rebuild().await.unwrap(), 11);
+        assert_eq!(state.rebuild(None, "ann").await.unwrap(), 11);
         assert!(read(&state).await.unwrap() == body(11));
         let after: BTreeSet<u64> = numbers(state.versions().await.unwrap());
         assert_eq!(before, after);
@@ -128,7 +128,7 @@ async fn a_head_that_vanished_is_rebuilt_from_its_chunks() {
             assert!(collect(state.open(version).await.unwrap()).await == body(number), "version {number}");
         }
         assert_eq!(write(&state, &body(12), None, "ann").await.unwrap(), Written::Version(12));
-        assert!(state.rebuild().await.is_err(), "a head that is there stays");
+        assert!(state.rebuild(None, "ann").await.is_err(), "a head that is there stays");
     })
     .await;
 }

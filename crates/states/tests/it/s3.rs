@@ -179,7 +179,7 @@ async fn a_bucket_that_is_gone_is_not_a_state_that_is_not_there() {
     assert!(store.read_head(&key).await.unwrap().is_none());
     weed().delete_bucket(&name).unwrap();
     let gone = eventually(Duration::from_mins(1), || async { store.read_head(&key).await.err() }).await;
-    assert!(matches!(&gone, StoreError::Refused(text) if text.contains("NoSuchBucket")), "{gone:?}");
+    assert!(matches!(&gone, StoreError::Refused(refusal) if refusal.text.contains("NoSuchBucket")), "{gone:?}");
     assert!(store.reachable().await.is_err());
 
     for (settings, told) in [

@@ -216,7 +216,7 @@ async fn a_sealed_head_that_vanished_is_rebuilt_with_its_key() {
         let found = place.store.read_head(state.key()).await.unwrap().unwrap();
         place.store.delete_head(state.key(), &found.revision).await.unwrap();
         let state = place.state_with("vanished", Settings { sealing: sealing(&path), ..settings() });
-        assert_eq!(state.rebuild().await.unwrap(), 3);
+        assert_eq!(state.rebuild(None, "ann").await.unwrap(), 3);
         for version in state.versions().await.unwrap() {
             let number = version.number;
             assert!(collect(state.open(version).await.unwrap()).await == body(number, large), "{number}");

@@ -4,11 +4,15 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use states::{Settings, State, Written};
+use states::head::Packing;
+use states::store::ConfigMapStore;
+use states::{Settings, State, States, Stores, Written};
 use testbed::states::{Options, generate};
 use testbed::{Cluster, scale};
 
-use crate::places::{Place, collect, fresh, no_time, on_every_large_store, on_every_store, read, settings, write};
+use crate::places::{
+    Place, client, collect, fresh, no_time, on_every_large_store, on_every_store, read, reader, settings, write,
+};
 
 /// About 10 kB, of which each version changes a little.
 fn body(serial: u64) -> Vec<u8> {
@@ -71,7 +75,7 @@ async fn pages_can_be_read_when_their_head_is_lost() {
         assert!(!found.head.pages.is_empty());
         place.store.delete_head(state.key(), &found.revision).await.unwrap();
         let paged = found.head.pages.iter().map(|page| page.newest).max().unwrap();
-        assert_eq!(state.rebuild().await.unwrap(), paged);
+        assert_eq!(state.rebuild(None, "ann").await.unwrap(), paged);
         let numbers = all_come_back(&state).await;
         assert_eq!(numbers, (1..=paged).rev().collect::<Vec<_>>(), "{}", place.store.name());
     })
@@ -95,4 +99,21 @@ async fn when_another_program_overwrites_the_state_the_older_versions_stay() {
         assert!(collect(state.open(version).await.unwrap()).await == body(number), "version {number}");
     }
     assert_eq!(numbers, (1..=14).rev().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_replay_makes_no_version_where_odd_white_space_was_not_kept() {
+    let place = Place::open(&fresh("configmap").await).await;
+    let kubeconfig = Cluster::shared().await.admin_kubeconfig();
+    let store = ConfigMapStore::new(client(kubeconfig.to_str().unwrap()).await, reader());
+    let default = std::sync::Arc::new(store.packing(Packing::GzipMinified));
+    let states = States::new(Stores { routes: Vec::new(), default, others: Vec::new() }, settings());
+    let state = states.at(place.key("odd"));
+    let (odd, other) = (b"{ \"version\":4,\t\"serial\": 1}\n\n", b"{\"version\":  4, \"serial\": 2}");
+    assert_eq!(write(&state, odd, None, "ann").await.unwrap(), Written::Version(1));
+    assert_eq!(write(&state, odd, None, "ann").await.unwrap(), Written::Same);
+    assert_eq!(read(&state).await.unwrap(), br#"{"version":4,"serial":1}"#);
+    assert_eq!(write(&state, br#"{"version":4,"serial":1}"#, None, "ann").await.unwrap(), Written::Same);
+    assert_eq!(write(&state, other, None, "ann").await.unwrap(), Written::Version(2));
+    assert_eq!(write(&state, odd, None, "ann").await.unwrap(), Written::Version(3));
 }

@@ -15,11 +15,13 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
-use states::store::{Store, StoreError};
-use states::{Error, Force, Settings, Unlocked, Written};
+use states::store::{SecretStore, Store, StoreError, TerraformStore};
+use states::{Error, Force, Settings, StoredBytes, Unlocked, Written};
+use testbed::{Cluster, Scope, eventually, rule, subject};
 
 use crate::places::{
-    Place, big_state, client, collect, fresh, info, no_time, read, secret_store, settings, small_state, unlock, write,
+    Place, big_state, client, collect, fresh, info, no_time, read, reader, secret_store, settings, small_state, unlock,
+    write,
 };
 
 struct Rig {
@@ -297,4 +299,61 @@ async fn names_that_would_mean_two_things_are_refused() {
     for (name, secret) in names {
         assert_eq!(rig.place.store.object(&rig.place.key(name)), secret, "permissions are asked on the Secret");
     }
+}
+
+#[tokio::test]
+async fn history_takes_no_more_than_this_store_has_whatever_is_set_for_others() {
+    let rig = Rig::new().await;
+    let stored_bytes = StoredBytes { in_cluster: Some(64 << 20), elsewhere: None };
+    let state = rig.place.state_with("app", Settings { stored_bytes, ..settings() });
+    // Of random hexadecimal digits about a half is left; nothing of one version is in another.
+    let refused = (1..=20).map(|number| big_state(number, 1_500_000));
+    let mut told = None;
+    for bytes in refused {
+        if let Err(error) = write(&state, &bytes, None, "ann").await {
+            told = Some(error);
+            break;
+        }
+        state.upkeep().await.unwrap();
+    }
+    assert!(matches!(&told, Some(Error::Store(StoreError::TooLarge(_)))), "{told:?}");
+    assert!(told.unwrap().to_string().contains("4194304 bytes: this store takes no more"));
+    let less = StoredBytes { in_cluster: Some(100_000), elsewhere: None };
+    let state = rig.place.state_with("less", Settings { stored_bytes: less, ..settings() });
+    let told = write(&state, &big_state(1, 500_000), None, "ann").await.unwrap_err().to_string();
+    assert!(told.contains("100000 bytes: see states.cluster_bytes"), "{told}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_swapped_by_put_stays_one_of_this_store() {
+    let rig = Rig::new().await;
+    let cluster = Cluster::shared().await;
+    let delegator = cluster.service_account_with_auth_delegator().await;
+    let account = delegator.username.rsplit(':').next().unwrap();
+    let rules = [
+        rule(&["get", "list", "create", "update", "delete"], &[""], &["secrets"]),
+        rule(&["*"], &["coordination.k8s.io"], &["leases"]),
+    ];
+    let server = [subject::service_account(&delegator.namespace, account)];
+    cluster.grant(Scope::Namespace(&rig.place.namespace), &server, &rules).await;
+    let kubeconfig = delegator.kubeconfig.write();
+    let client = client(kubeconfig.to_str().unwrap()).await;
+    let states = states::States::new(
+        states::Stores {
+            routes: Vec::new(),
+            default: std::sync::Arc::new(TerraformStore::new(client, reader())),
+            others: Vec::new(),
+        },
+        settings(),
+    );
+    let state = states.at(rig.place.key("app"));
+    for number in 1..=2 {
+        let bytes = small_state(number);
+        eventually(std::time::Duration::from_mins(1), || async { write(&state, &bytes, None, "ann").await.is_ok() })
+            .await;
+    }
+    let secret = rig.secrets.get("tfstate-default-app").await.unwrap();
+    assert_eq!(secret.metadata.labels.unwrap()["stateward.dev/state-role"], "terraform-head");
+    let secrets: SecretStore = secret_store().await;
+    assert_eq!(secrets.list(Some(&rig.place.namespace)).await.unwrap(), [], "it is none of the store of Secrets");
 }

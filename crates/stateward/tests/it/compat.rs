@@ -19,7 +19,16 @@ pub(crate) const NEW: &str = "{\n  \"version\": 4,\n  \"serial\": 8\n}\n";
 
 /// A server beside the shared cluster, a token of somebody who may do everything to states in a fresh namespace.
 pub(crate) async fn beside_cluster(prefix: &str, set: impl FnOnce(Start) -> Start) -> (Server, String, String) {
-    let start = Start::new().cluster(&server_account().await).tls().flag("--access-audiences", AUDIENCE);
+    beside_cluster_as(&server_account().await, prefix, set).await
+}
+
+/// The same, for a server with this identity.
+async fn beside_cluster_as(
+    account: &Kubeconfig,
+    prefix: &str,
+    set: impl FnOnce(Start) -> Start,
+) -> (Server, String, String) {
+    let start = Start::new().cluster(account).tls().flag("--access-audiences", AUDIENCE);
     let server = set(start).serve();
     let cluster = Cluster::shared().await;
     let namespace = cluster.namespace(prefix).await;
@@ -29,11 +38,15 @@ pub(crate) async fn beside_cluster(prefix: &str, set: impl FnOnce(Start) -> Star
 
 /// An identity for a server that keeps states in the shared cluster.
 pub(crate) async fn server_account() -> Kubeconfig {
+    account_that_may(EVERYTHING).await
+}
+
+async fn account_that_may(verbs: &[&str]) -> Kubeconfig {
     let cluster = Cluster::shared().await;
     let Delegator { username, namespace, kubeconfig } = cluster.service_account_with_auth_delegator().await;
     let name = username.rsplit(':').next().expect("a name");
-    let objects = rule(EVERYTHING, &[""], &["configmaps", "secrets"]);
-    let leases = rule(EVERYTHING, &["coordination.k8s.io"], &["leases"]);
+    let objects = rule(verbs, &[""], &["configmaps", "secrets"]);
+    let leases = rule(verbs, &["coordination.k8s.io"], &["leases"]);
     cluster.grant(Scope::Cluster, &[subject::service_account(&namespace, name)], &[objects, leases]).await;
     kubeconfig
 }
@@ -62,9 +75,15 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn new() -> Rig {
-        let set =
-            |start: Start| start.flag("--states-compat-listen", "127.0.0.1:0").flag("--states-routes", "*=configmap");
-        let (server, token, namespace) = beside_cluster("compat", set).await;
+        Rig::with(&server_account().await, |start| start).await
+    }
+
+    /// With a server of this identity, and more flags.
+    async fn with(account: &Kubeconfig, more: impl FnOnce(Start) -> Start) -> Rig {
+        let set = |start: Start| {
+            more(start.flag("--states-compat-listen", "127.0.0.1:0").flag("--states-routes", "*=configmap"))
+        };
+        let (server, token, namespace) = beside_cluster_as(account, "compat", set).await;
         let log = server.process.log();
         let url = log.lines().find_map(|line| line.strip_prefix("States in ConfigMaps are at "));
         let url = url.expect("a line with the address").trim_end_matches('/').to_owned();
@@ -333,6 +352,23 @@ async fn paths_bearers_and_groups_count_as_they_should() {
         assert_eq!(status(rig.request("GET", missing).basic_auth("x", Some(&rig.token))).await, 404, "{missing}");
     }
     assert_eq!(status(rig.request("GET", &path).bearer_auth(&rig.token)).await, 200, "a bearer token is taken too");
+    assert_eq!(status(rig.request("GET", &path).bearer_auth("garbage")).await, 403);
+    // What cannot be read is no credentials at all: clients that negotiate are to try another scheme.
+    for unreadable in ["Negotiate YWJj", "Digest username=\"x\"", "Basic !!!", "Basic YWJj", "Basic", "Bearer "] {
+        for method in ["GET", "POST", "LOCK", "UNLOCK", "DELETE", "PUT"] {
+            let response = rig.request(method, &path).header("Authorization", unreadable).send().await.unwrap();
+            let challenge = response.headers().get("www-authenticate").map(|value| value.to_str().unwrap().to_owned());
+            let told = (response.status().as_u16(), challenge.as_deref());
+            assert_eq!(told, (401, Some("Basic realm=\"Terraform \"")), "{method} {unreadable}");
+        }
+    }
+    // The original takes any name for one of a state that is not there.
+    for bad in [format!("/{}/App", rig.namespace), "/Team/app".to_owned(), format!("/{}/a%20b", rig.namespace)] {
+        for method in ["GET", "LOCK"] {
+            let (told, text) = rig.send(method, &bad, &info(Some("a"))).await;
+            assert!(told == 400 && text.contains("hint"), "{method} {bad}: {told} {text}");
+        }
+    }
     // The original asks without groups, so that nobody may anything by one.
     cluster.service_account(&rig.namespace, "member").await;
     let group = subject::group(&format!("system:serviceaccounts:{}", rig.namespace));
@@ -474,4 +510,56 @@ async fn a_state_in_chunks_makes_other_readers_fail() {
     assert_eq!(rig.send("POST", &path, &large).await.0, 200);
     assert_eq!(rig.send("POST", &path, NEW).await.0, 200);
     assert_eq!(rig.send("GET", &path, "").await, (200, NEW.to_owned()));
+}
+
+#[tokio::test]
+async fn where_nobody_may_break_locks_an_unlock_without_an_id_is_refused() {
+    let rig = Rig::with(&server_account().await, |start| start.switch("--states-forced-unlock=false")).await;
+    let path = rig.path("app");
+    assert_eq!(rig.send("LOCK", &path, &info(Some("a"))).await.0, 200);
+    let (status, text) = rig.send("UNLOCK", &path, "").await;
+    assert!(status == 403 && text.contains("states.forced_unlock"), "{status} {text}");
+    assert_eq!(rig.send("LOCK", &path, &info(Some("b"))).await.0, 423, "it is still locked");
+    assert_eq!(rig.send("UNLOCK", &path, &info(Some("a"))).await.0, 200, "the ID is all that the original asks for");
+    assert_eq!(rig.send("UNLOCK", &path, "").await.0, 200, "nothing is broken");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_broken_is_on_record_as_such() {
+    let rig = Rig::new().await;
+    let path = rig.path("app");
+    for (body, verb) in [(info(Some("a")), "update"), (String::new(), "unlock")] {
+        assert_eq!(rig.send("LOCK", &path, &info(Some("a"))).await.0, 200);
+        assert_eq!(rig.send("UNLOCK", &path, &body).await.0, 200);
+        let log = std::fs::read_to_string(rig.server.data.join("audit/audit.log")).unwrap();
+        let last: Vec<Value> = log.lines().rev().take(2).map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(last.iter().all(|line| line.to_string().contains(&format!("\"{verb}\""))), "{verb}: {last:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_api_server_refuses_is_no_lock_of_somebody() {
+    let rig = Rig::new().await;
+    // Somebody who may do everything everywhere, also where nothing is.
+    let cluster = Cluster::shared().await;
+    cluster.service_account(&rig.namespace, "anywhere").await;
+    let anywhere = [subject::service_account(&rig.namespace, "anywhere")];
+    cluster.grant(Scope::Cluster, &anywhere, &[rule(EVERYTHING, &[""], &["configmaps"])]).await;
+    let token = cluster.token_request(&rig.namespace, "anywhere", &[AUDIENCE], 3600).await;
+    let reads_only = Rig::with(&account_that_may(&["get", "list"]).await, |start| start).await;
+    for (method, body) in [("LOCK", info(Some("a"))), ("POST", NEW.to_owned())] {
+        let request = rig.request(method, "/nowhere-at-all/app").basic_auth("x", Some(&token)).body(body.clone());
+        let told = answer(request).await;
+        assert_eq!(told, (404, "namespaces \"nowhere-at-all\" not found".to_owned()), "{method}: as the original");
+        let request = rig.server.request(method, "/state/nowhere-at-all/app").bearer_auth(&token).body(body.clone());
+        let (status, text) = answer(request).await;
+        assert!(status == 404 && text.contains("no namespace 'nowhere-at-all'"), "{method}: {status} {text}");
+
+        let (status, text) = reads_only.send(method, &reads_only.path("app"), &body).await;
+        assert!(status == 403 && text.contains("cannot create resource"), "{method}: {status} {text}");
+        let main = format!("/state{}", reads_only.path("app"));
+        let request = reads_only.server.request(method, &main).bearer_auth(&reads_only.token).body(body);
+        let (status, text) = answer(request).await;
+        assert!(status == 424 && text.contains("this server lacks a right"), "{method}: {status} {text}");
+    }
 }

@@ -185,7 +185,7 @@ fn another_key_in_its_place_is_refused_with_its_name_and_version() {
         place.start_again();
         for name in ["small", "large"] {
             for (status, text) in [place.get(name).await, place.post(name, small(2)).await] {
-                assert_eq!(status, 409, "{text}");
+                assert_eq!(status, 422, "{text}");
                 assert!(text.contains("'main'") && text.contains(&format!("'{version}'")), "{text}");
             }
         }
@@ -245,7 +245,7 @@ fn what_is_moved_to_another_state_is_refused() {
             store.write_head(&place.key(&other), &head, &Expect::Revision(revision)).await.expect("an exchange");
             for name in [&stolen, &other] {
                 let (status, text) = place.get(name).await;
-                assert!(status == 409 && text.contains("for another place"), "{name}: {status} {text}");
+                assert!(status == 422 && text.contains("for another place"), "{name}: {status} {text}");
             }
             assert_eq!(place.get(size).await.0, 200);
         }
@@ -274,7 +274,7 @@ async fn other_readers_of_config_maps_fail_on_a_sealed_state_and_a_copied_one_is
         };
         maps.create(&PostParams::default(), &ConfigMap { metadata, ..map }).await.expect("a copy");
         let (status, text) = place.get(&format!("{name}-copy")).await;
-        assert!(status == 409 && text.contains("for another place"), "{status} {text}");
+        assert!(status == 422 && text.contains("for another place"), "{status} {text}");
         assert_eq!(place.get(name).await.0, 200);
     }
 }

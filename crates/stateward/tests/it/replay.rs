@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use reqwest::{Body, Client, Method};
+use testbed::{AUDIENCE, Cluster, Scope, rule, subject};
 
 use crate::compat::{NEW, Rig, info};
 use crate::server::answer;
@@ -91,4 +92,29 @@ async fn replay(place: &Place<'_>) {
     place.same("UNLOCK", "", "", 200).await;
     place.same("LOCK", "", &d, 200).await;
     place.same("UNLOCK", "", &d, 200).await;
+}
+
+#[tokio::test]
+async fn a_forced_unlock_is_answered_again_to_somebody_who_may_do_nothing_else() {
+    let rig = Rig::new().await;
+    let cluster = Cluster::shared().await;
+    cluster.service_account(&rig.namespace, "breaker").await;
+    let breaker = [subject::service_account(&rig.namespace, "breaker")];
+    let unlock = [rule(&["unlock"], &["stateward.dev"], &["states"])];
+    cluster.grant(Scope::Namespace(&rig.namespace), &breaker, &unlock).await;
+    let token = cluster.token_request(&rig.namespace, "breaker", &[AUDIENCE], 3600).await;
+    let client = rig.server.client();
+    let url = format!("{}/state/{}/broken", rig.server.url, rig.namespace);
+    let holder = Place { client: &client, url: url.clone(), token: &rig.token };
+    let breaker = Place { client: &client, url: url.clone(), token: &token };
+    for body in [String::new(), info(Some("a"))] {
+        holder.same("LOCK", "", &info(Some("a")), 200).await;
+        breaker.same("UNLOCK", "", &body, 200).await;
+        breaker.same("LOCK", "", &info(Some("b")), 403).await;
+    }
+    // Whoever may do neither is told so as before.
+    cluster.service_account(&rig.namespace, "nobody").await;
+    let token = cluster.token_request(&rig.namespace, "nobody", &[AUDIENCE], 3600).await;
+    let nobody = Place { client: &client, url, token: &token };
+    nobody.same("UNLOCK", "", "", 403).await;
 }

@@ -18,6 +18,8 @@ pub struct Document<'a> {
     pub operations: Vec<&'a Operation>,
     /// Parameters that an operation takes beside its own.
     pub shared: fn(&Operation) -> &'static [Input],
+    /// Failures that an operation has beside its own and those of every route.
+    pub failures: fn(&Operation) -> &'static [u16],
     /// What a status means here, and the schema of its body, where it is not what it means everywhere.
     pub failure: fn(u16) -> Option<(&'static str, &'static str)>,
     /// Schemas beside those of the answers.
@@ -68,7 +70,7 @@ impl Document<'_> {
 
     fn describe(&self, operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         let mut responses = Map::from_iter([("200".to_owned(), success(operation.answer, generator))]);
-        for status in [400, 401, 403, 429, 503].iter().chain(operation.failures) {
+        for status in [400, 401, 403, 429, 503].iter().chain(operation.failures).chain((self.failures)(operation)) {
             // Nothing is asked of a document that everybody gets.
             if !(matches!(operation.answer, Answer::Document) && matches!(status, 400 | 403)) {
                 responses.insert(status.to_string(), self.failed(*status));

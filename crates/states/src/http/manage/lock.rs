@@ -83,8 +83,8 @@ async fn unlock(asked: Asked) -> Result<Response, Problem> {
     let (action, force) = if force {
         forced(&asked.states, &state)?
     } else {
-        let breaks = state.needs_force(id.as_deref(), &user).await.map_err(problem)?;
-        unlocking(&asked.states, &state, breaks)?
+        let (ends, _) = state.would_end(id.as_deref(), &user).await.map_err(problem)?;
+        unlocking(&asked.states, &asked.caller, &state, ends).await?
     };
     let unlock = async move { state.unlock(id.as_deref(), &user, force).await.map_err(problem) };
     let unlocked = asked.caller.act(action, unlock).await? == engine::Unlocked::Now;

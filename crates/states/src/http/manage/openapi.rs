@@ -25,6 +25,7 @@ pub fn document() -> String {
         about: ABOUT,
         operations: described.chain(protocol::OPERATIONS).collect(),
         shared: |operation| if operation.path.starts_with("/api/states/{namespace}") { ONE_STATE } else { &[] },
+        failures,
         failure,
         schemas: vec![("LockInfo", lock_info_schema())],
     };
@@ -38,10 +39,24 @@ const ABOUT: &str = "Terraform and OpenTofu states: the protocol of the clients 
     of stateward.dev), unless the operation names another. Made by `cargo xtask generate` from the routes; edits are \
     lost.";
 
+/// What can happen wherever a store is asked.
+fn failures(operation: &Operation) -> &'static [u16] {
+    match operation.answer {
+        Answer::Document => &[],
+        _ if operation.path.contains("{namespace}") => &[404, 409, 413, 422, 424, 500],
+        _ => &[422, 424, 500],
+    }
+}
+
 fn failure(status: u16) -> Option<(&'static str, &'static str)> {
     match status {
-        404 => Some(("There is no such state or version", "Error")),
+        404 => Some(("There is no such state or version, or no such namespace in the cluster", "Error")),
         409 => Some(("The state was moved, or it cannot be read because the client encrypted it", "Error")),
+        422 => {
+            Some(("The store refuses for good, or the key of the state cannot be used; the message says why", "Error"))
+        }
+        424 => Some(("This server lacks a right in the store; those of the caller are not in question", "Error")),
+        500 => Some(("What is stored is damaged, or the server failed; its log has the request id", "Error")),
         423 => Some(("Locked by another, or the caller's lock is gone: the LockInfo of the holder", "LockInfo")),
         _ => None,
     }

@@ -3,7 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
+use kube::core::Status;
+
 use super::StoreError;
+use crate::store::{Refusal, Told};
 
 /// Long enough for an object of a megabyte on a slow network.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -53,11 +56,20 @@ pub(super) async fn asked<T>(
             422 => StoreError::TooLarge("the object is too large for its kind".to_owned()),
             // Refused before anything was done.
             429 => StoreError::Unavailable("the API server has too much to do".to_owned()),
-            400..=499 => StoreError::Refused(format!("the API server answers {} {}", status.code, status.reason)),
+            400..=499 => StoreError::Refused(refusal(*status)),
             code => lost(format!("the API server answers {code} {}", status.reason)),
         }),
         // The text of such an error may quote what was sent.
         Ok(Err(_)) => Err(lost("the API server cannot be reached, or its answer not be read".to_owned())),
         Err(_) => Err(lost("the API server does not answer in time".to_owned())),
     }
+}
+
+fn refusal(status: Status) -> Refusal {
+    let text = format!("the API server answers {} {}", status.code, status.reason);
+    let missing = status.details.filter(|details| status.code == 404 && details.kind == "namespaces");
+    // Of these two it is known that they quote nothing of what was sent.
+    let message = if matches!(status.code, 403 | 404) { status.message } else { text.clone() };
+    let namespace = missing.map(|details| details.name);
+    Refusal { text, told: Some(Told { status: status.code, message, namespace }) }
 }

@@ -225,7 +225,7 @@ fn facts(file: &Bytes, packing: Packing, reader: &Reader) -> Result<Facts, Store
             hash.copy_from_slice(sha256.finish().as_ref());
             let (serial, lineage, terraform_version) = (None, None, None);
             let md5 = md5.finalize().into();
-            Ok(Facts { size, sha256: hash, md5, serial, lineage, terraform_version, encrypted: false })
+            Ok(Facts { size, sha256: hash, md5, sent: None, serial, lineage, terraform_version, encrypted: false })
         }
     }
 }

@@ -28,7 +28,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
+use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, Store, StoreError, Stray, Swapped};
 use crate::codec;
 use crate::head::{Head, Packing};
 use crate::key::Key;
@@ -133,7 +133,7 @@ impl<K: Kind> ObjectStore<K> {
             return asked(Doing::Write, objects.create(&PostParams::default(), &object)).await;
         };
         if self.puts.load(Relaxed) {
-            return update::replace(&objects, key.name(), laid, &before).await;
+            return update::replace(&objects, key.name(), laid, &before, self.roles.head).await;
         }
         let mut patch = json!({
             "metadata": {
@@ -154,7 +154,7 @@ impl<K: Kind> ObjectStore<K> {
         let patching = async { patching.await.inspect_err(|error| forbidden = is_forbidden(error)) };
         match asked(Doing::Write, patching).await {
             Err(StoreError::Refused(_)) if forbidden => {
-                let replaced = update::replace(&objects, key.name(), laid, &before).await;
+                let replaced = update::replace(&objects, key.name(), laid, &before, self.roles.head).await;
                 self.puts.store(replaced.is_ok(), Relaxed);
                 replaced
             }
@@ -185,7 +185,7 @@ impl<K: Kind> Store for ObjectStore<K> {
             inline_history: 64 << 10,
             inline_history_most: 128 << 10,
             chunk: OBJECT_BYTES,
-            version: Some(64 << 20),
+            room: Room::Usually(64 << 20),
         }
     }
 

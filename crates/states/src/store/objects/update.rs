@@ -16,12 +16,13 @@ pub(super) async fn replace<K: Kind>(
     name: &str,
     laid: Layout,
     before: &Seen,
+    role: &str,
 ) -> Result<K, StoreError> {
     let found = asked(Doing::Read, objects.get_opt(name)).await?;
     let is_seen = |object: &K| object.meta().resource_version.as_ref() == Some(&before.version);
     let mut object = found.filter(is_seen).ok_or(StoreError::Conflict)?;
     let metadata = object.meta_mut();
-    metadata.labels.get_or_insert_default().insert(ROLE.to_owned(), "head".to_owned());
+    metadata.labels.get_or_insert_default().insert(ROLE.to_owned(), role.to_owned());
     let annotations = metadata.annotations.get_or_insert_default();
     for (name, text) in laid.annotations {
         match text {

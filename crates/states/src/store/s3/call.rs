@@ -76,7 +76,7 @@ impl Failure {
             Failure::NotSent(text) => StoreError::Unavailable(text),
             Failure::Lost(text) => StoreError::Unknown(text),
             Failure::TooLarge(text) => StoreError::TooLarge(text),
-            Failure::Refused(text) => StoreError::Refused(text),
+            Failure::Refused(text) => StoreError::refused(text),
         }
     }
 

@@ -25,8 +25,8 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, Swapped, head_text,
-    parse_head,
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, STATES, Store, StoreError, Stray, Swapped,
+    head_text, parse_head,
 };
 use crate::head::Head;
 use crate::key::Key;
@@ -196,7 +196,7 @@ impl Store for S3Store {
             inline_history: 32 << 10,
             inline_history_most: 1 << 20,
             chunk: 8 << 20,
-            version: None,
+            room: Room::Any,
         }
     }
 

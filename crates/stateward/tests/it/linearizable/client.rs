@@ -273,7 +273,7 @@ impl Client {
             (_, 423) => Outcome::Answered(Answer::Refused(shown(&body))),
             // The server says so itself: it is held to it.
             (_, 429 | 503) if body.contains("nothing was changed") => Outcome::NotDone,
-            (_, 409) if body.contains("the store refuses") => Outcome::NotDone,
+            (_, 422 | 424) if body.contains("the store refuses") => Outcome::NotDone,
             // An API server that has just started knows no roles yet: no answer is a no.
             (_, 403) => Outcome::NotDone,
             (_, 503) => Outcome::Unknown,

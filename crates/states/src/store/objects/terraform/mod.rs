@@ -33,7 +33,9 @@ use super::{Extra, OBJECT_BYTES, ObjectStore, Reader, Roles, layout};
 use crate::head::{Body, Head};
 use crate::key::Key;
 use crate::lock::Lock;
-use crate::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
+use crate::store::{
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, Store, StoreError, Stray, Swapped,
+};
 
 use lease::Held;
 use names::Names;
@@ -76,7 +78,7 @@ impl TerraformStore {
             None => {}
             Some(mut secret) => {
                 if secret.metadata.labels.as_ref().is_some_and(|labels| names.is_other(labels)) {
-                    return Err(StoreError::Refused(format!(
+                    return Err(StoreError::refused(format!(
                         "the Secret {} belongs to another workspace",
                         names.secret()
                     )));
@@ -113,7 +115,7 @@ impl TerraformStore {
         let names = Names::of(key)?;
         match head.current.as_ref().map(|version| &version.body) {
             Some(Body::Chunks { .. } | Body::Spilled { .. }) => return Err(StoreError::TooLarge(TOO_LARGE.to_owned())),
-            Some(Body::Inline { sealed: Some(_), .. }) => return Err(StoreError::Refused(SEALED.to_owned())),
+            Some(Body::Inline { sealed: Some(_), .. }) => return Err(StoreError::refused(SEALED)),
             _ => {}
         }
         let seen = match expected {
@@ -128,10 +130,9 @@ impl TerraformStore {
             // Nothing is ever written to such a state, so that nothing needs to find its Secret changed.
             return match turn {
                 Turn::HandedOver => Ok(()),
-                Turn::Kept | Turn::Renewed => Err(StoreError::Refused(
+                Turn::Kept | Turn::Renewed => Err(StoreError::refused(
                     "Terraform keeps this state in several Secrets, which cannot be swapped as one: copy it to another \
-                     store with `stateward state migrate`"
-                        .to_owned(),
+                     store with `stateward state migrate`",
                 )),
             };
         }
@@ -235,7 +236,7 @@ impl Store for TerraformStore {
 
     fn limits(&self) -> Limits {
         // Chunks are for old versions only; one page of them holds no more than two Secrets do.
-        Limits { version: Some(4 << 20), ..self.secrets.limits() }
+        Limits { room: Room::AtMost(4 << 20), ..self.secrets.limits() }
     }
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {
@@ -294,7 +295,7 @@ impl Store for TerraformStore {
 
 /// The Secret of a state, as the store of Secrets addresses it.
 fn secret_key(key: &Key, names: &Names) -> Result<Key, StoreError> {
-    Key::new(key.namespace(), names.secret()).map_err(|error| StoreError::Refused(error.to_string()))
+    Key::new(key.namespace(), names.secret()).map_err(|error| StoreError::refused(error.to_string()))
 }
 
 /// What was read of a state's two objects.

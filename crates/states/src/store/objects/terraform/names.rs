@@ -27,7 +27,7 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn of(key: &Key) -> Result<Names, StoreError> {
         let (workspace, suffix) = key.name().split_once('.').unwrap_or((DEFAULT, key.name()));
-        let refused = |what: String| Err(StoreError::Refused(what));
+        let refused = |what: String| Err(StoreError::refused(what));
         // A workspace is one label of a DNS name, and no longer than that.
         if suffix.len() > LONGEST {
             return refused(format!("what follows the workspace in a name has at most {LONGEST} characters"));
