@@ -21,8 +21,10 @@ const KEY: &str = "STATES_CRASH_KEY";
 const SWEEPER: &str = "STATES_CRASH_SWEEPER";
 /// In what the other sweeper prints, once for each sweep.
 const SWEPT: &str = "swept everything";
-/// How long the others rest between two sweeps at first. The longer, the more is left for the writer to do itself.
-const PAUSE: Duration = Duration::from_millis(20);
+/// How often it is looked whether the other sweeper has swept once more.
+const LOOK: Duration = Duration::from_millis(20);
+/// The longest that the others rest between two sweeps.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const PAUSE_VARIABLE: &str = "STATES_CRASH_PAUSE_MS";
 /// How often a writer that never came to its step is tried again, beside others that rest four times as long.
 const ATTEMPTS: u32 = 6;
@@ -118,7 +120,7 @@ impl Sweepers {
         while rounds(&self.there.log()) <= rounds(&log) {
             let is_running = self.there.ended().is_none() && begun.elapsed() < Duration::from_mins(5);
             assert!(is_running, "the other sweeper ended or hangs: {}", self.there.log_tail());
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -157,6 +159,11 @@ async fn a_crash_at_any_step_leaves_the_old_state_or_the_new_one_in_s3() {
     crash_everywhere("s3").await;
 }
 
+/// How long the others rest between two sweeps at first. The longer, the more is left for the writer to do itself.
+fn first_pause() -> Duration {
+    Duration::from_millis(testbed::scale().of(200, 20))
+}
+
 async fn crash_everywhere(kind: &str) {
     let mut died_at = BTreeSet::new();
     // What is written to etcd stays there until it is compacted: six times all steps are more than it takes.
@@ -165,7 +172,7 @@ async fn crash_everywhere(kind: &str) {
         for passes in testbed::scale().of(0..1, 0..often) {
             let attempts = if passes == 0 { ATTEMPTS } else { 1 };
             for attempt in 0..attempts {
-                let pause = PAUSE * 4_u32.pow(attempt);
+                let pause = LONGEST_PAUSE.min(first_pause() * 4_u32.pow(attempt));
                 if dies_and_recovers(*step, passes, pause, &fresh(kind).await).await {
                     died_at.insert(step.name());
                     break;
