@@ -275,14 +275,16 @@ async fn what_waits_for_a_slow_reader_is_not_told_to_whoever_lost_it_meanwhile()
     let namespace = world.cluster.namespace("slow").await;
     let person = world.nobody(&namespace, "jane").await;
     let admin = world.admin().await;
-    // More than fits between a server and a client that reads nothing.
-    let (count, message) = (80, "x".repeat(500_000));
+    // More than fits between a server and a client that reads nothing: half a megabyte of labels each.
+    let (count, prefix) = (80, ["p"; 4].map(|letter| letter.repeat(60)).join("."));
+    let label = |number: usize| (format!("{prefix}/label-{number:04}-{}", "n".repeat(50)), json!("v".repeat(63)));
+    let labels: serde_json::Map<String, Value> = (0..1_300).map(label).collect();
     let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("explore.example", "v1", "Gadget"), "gadgets");
     let gadgets: Api<DynamicObject> = Api::namespaced_with(world.cluster.client(), &namespace, &kind);
     for number in 0..count {
-        let condition = json!({ "type": "Ready", "status": "True", "message": message });
-        let gadget = DynamicObject::new(&format!("gadget-{number}"), &kind);
-        let gadget = gadget.data(json!({ "status": { "conditions": [condition] } }));
+        let metadata = json!({ "name": format!("gadget-{number}"), "labels": labels });
+        let gadget = json!({ "apiVersion": "explore.example/v1", "kind": "Gadget", "metadata": metadata });
+        let gadget: DynamicObject = serde_json::from_value(gadget).unwrap();
         gadgets.create(&PostParams::default(), &gadget).await.unwrap();
     }
     let query = format!("ns:\"{namespace}\" kind:Gadget");
