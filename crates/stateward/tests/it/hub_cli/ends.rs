@@ -51,7 +51,9 @@ async fn a_rotated_key_wraps_the_data_keys_anew_while_the_server_runs() {
     let mut desk = Desk::new();
     desk.create("typeRef: {path: cap.type.secret, revision: 0.1.0}\nname: kept\nvalue: canary\n");
     let (data, key) = (desk.server.data.clone(), desk.server.data.join("hub.key"));
-    Run::of(stateward(&["key", "rotate"]).arg(&key)).ok();
+    // It says on standard error that copies are to be renewed.
+    let rotated = Run::of(stateward(&["key", "rotate"]).arg(&key));
+    assert_eq!(rotated.code, Some(0), "{rotated:#?}");
     let process = &desk.server.process;
     testbed::eventually(Duration::from_mins(3), || async {
         process.log().contains("are wrapped by the newest version")

@@ -129,11 +129,14 @@ async fn each_verb_alone_opens_its_own_routes_and_no_other_on_every_store() {
             let name = format!("s-{row}");
             prepare(&full, &namespace, &name, situation).await;
             let path = format!("{start}/{namespace}/{name}{rest}");
+            // An UNLOCK that ends nothing may be one that is sent again, by whoever broke the lock, too.
+            let repeats = situation == Free && (method == "UNLOCK" || rest == "/lock?ID=held");
+            let enough = |grant: Grant| grant == needed || (repeats && grant == Grant::Unlock);
             // Those who may not come first: they leave the state as it is.
-            accounts.sort_by_key(|(grant, _)| *grant == needed);
+            accounts.sort_by_key(|(grant, _)| enough(*grant));
             for (grant, user) in &accounts {
                 let (status, text) = user.send(method, &path, body).await;
-                let expected = if *grant == needed { 200 } else { 403 };
+                let expected = if enough(*grant) { 200 } else { 403 };
                 assert_eq!(status, expected, "{kept:?} {grant:?}: {method} {start}{rest} {situation:?}: {text}");
                 assert!(expected == 200 || text.contains("may not"), "{text}");
             }
