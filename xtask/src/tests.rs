@@ -21,11 +21,7 @@ use serde::Deserialize;
 const AT_ONCE: usize = 3;
 
 /// Several times what the longest suite takes.
-const LIMIT: Duration = Duration::from_mins(45);
-
-/// Suites whose tests wait for servers nearly all of the time, with how many of them run at once: with as many as there are
-/// cores they would go on for long after all others ended.
-const WAITING: &[(&str, &str)] = &[("stateward: it (test)", "4")];
+const LIMIT: Duration = Duration::from_mins(30);
 
 /// Builds and runs every suite of the workspace; `arguments` go to cargo.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
@@ -85,9 +81,6 @@ impl Suite {
         let log = File::create(self.log()).with_context(|| format!("failed to make {}", self.log().display()))?;
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
-        for (_, threads) in WAITING.iter().filter(|(name, _)| *name == self.name) {
-            command.env("RUST_TEST_THREADS", threads);
-        }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
         let mut running = command.spawn().with_context(|| format!("failed to run {}", self.executable.display()))?;
         let guard = Guard::of(&running)?;
