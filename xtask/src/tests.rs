@@ -21,7 +21,7 @@ use serde::Deserialize;
 const AT_ONCE: usize = 3;
 
 /// Several times what the longest suite takes.
-const LIMIT: Duration = Duration::from_mins(30);
+const LIMIT: Duration = Duration::from_mins(45);
 
 /// Builds and runs every suite of the workspace; `arguments` go to cargo.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {

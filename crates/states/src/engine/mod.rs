@@ -43,7 +43,7 @@ use crate::head::{Head, StateKey};
 use crate::key::Key;
 use crate::lock::{Owners, Rules};
 use crate::metrics::Metrics;
-use crate::store::{Expect, Found, Room, Store, StoreError, Swapped};
+use crate::store::{Expect, Found, Store, StoreError, Swapped};
 use crate::uploads::Uploads;
 
 use memory::Memory;
@@ -85,7 +85,7 @@ pub struct Settings {
 /// How many bytes one state with its older versions may take of a store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoredBytes {
-    /// Where the store is not made for much; `None`: what the store says itself. One whose limit is firm is not raised.
+    /// Where the store is not made for much; `None`: what the store says itself.
     pub in_cluster: Option<u64>,
     pub elsewhere: Option<u64>,
 }
@@ -316,16 +316,12 @@ impl State {
         self.seen_key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How much of the store this state may take, and where that is said.
+    /// How much of the store this state may take, and the setting that says so.
     fn most_stored(&self) -> Option<(u64, &'static str)> {
         let StoredBytes { in_cluster, elsewhere } = self.settings.stored_bytes;
         match self.store.limits().room {
-            Room::Any => elsewhere.map(|most| (most, "see states.stored_bytes")),
-            Room::Usually(usual) => Some((in_cluster.unwrap_or(usual), "see states.cluster_bytes")),
-            Room::AtMost(own) => match in_cluster.filter(|most| *most < own) {
-                Some(less) => Some((less, "see states.cluster_bytes")),
-                None => Some((own, "this store takes no more of one, whatever is set")),
-            },
+            Some(own) => Some((in_cluster.unwrap_or(own), "states.cluster_bytes")),
+            None => elsewhere.map(|most| (most, "states.stored_bytes")),
         }
     }
 
@@ -333,8 +329,8 @@ impl State {
     fn fits(&self, bytes: u64) -> Result<(), Error> {
         match self.most_stored().filter(|(most, _)| bytes > *most) {
             None => Ok(()),
-            Some((most, where_from)) => {
-                let text = format!("the state and its older versions would take more than {most} bytes: {where_from}");
+            Some((most, setting)) => {
+                let text = format!("the state and its older versions would take more than {most} bytes: see {setting}");
                 Err(StoreError::TooLarge(text).into())
             }
         }

@@ -85,18 +85,8 @@ pub struct Limits {
     /// How many it can hold at all.
     pub inline_history_most: usize,
     pub chunk: usize,
-    pub room: Room,
-}
-
-/// How many stored bytes one state with its older versions may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// As many as the store has.
-    Any,
-    /// The store is not made for much, but a setting may say otherwise.
-    Usually(u64),
-    /// A setting may only say less.
-    AtMost(u64),
+    /// Stored bytes of one state with its older versions, where the store is not made for much; a setting may say otherwise.
+    pub room: Option<u64>,
 }
 
 /// A head and the revision by which it is swapped.

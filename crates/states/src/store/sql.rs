@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, STATES, Store, StoreError, Stray, Swapped,
-    head_text, parse_head,
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, Swapped, head_text,
+    parse_head,
 };
 use crate::head::Head;
 use crate::key::Key;
@@ -58,13 +58,7 @@ impl Store for SqlStore {
 
     fn limits(&self) -> Limits {
         // Every LOCK and UNLOCK writes the head anew: a bigger one would cost more than reading a chunk.
-        Limits {
-            inline: 32 << 10,
-            inline_history: 32 << 10,
-            inline_history_most: 1 << 20,
-            chunk: 1 << 20,
-            room: Room::Any,
-        }
+        Limits { inline: 32 << 10, inline_history: 32 << 10, inline_history_most: 1 << 20, chunk: 1 << 20, room: None }
     }
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {

@@ -66,7 +66,7 @@ pub(crate) async fn world() -> World {
 /// How a server beside a cluster is started.
 pub(crate) async fn beside(cluster: &Cluster) -> Start {
     let collector = collector(cluster).await;
-    Start::new().cluster(&collector).tls().flag("--explorer-kinds", KINDS)
+    Start::new().collecting(&collector, KINDS).tls()
 }
 
 /// An identity that may read everything, and ask who callers are.

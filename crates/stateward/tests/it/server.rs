@@ -60,9 +60,16 @@ impl Start {
         self
     }
 
-    /// Beside a cluster, with the identity of this kubeconfig.
+    /// Beside a cluster, with the identity of this kubeconfig. Nothing is collected of it: all these tests make objects in one
+    /// cluster, and every server would follow those of all others.
     pub fn cluster(self, kubeconfig: &Kubeconfig) -> Start {
-        self.flag("--cluster-kubeconfig", kubeconfig.write())
+        self.flag("--cluster-kubeconfig", kubeconfig.write()).variable("STATEWARD_EXPLORER_ENABLED", "false")
+    }
+
+    /// Beside a cluster whose objects of these kinds are collected.
+    pub fn collecting(self, kubeconfig: &Kubeconfig, kinds: &str) -> Start {
+        let start = self.cluster(kubeconfig).variable("STATEWARD_EXPLORER_ENABLED", "true");
+        start.flag("--explorer-kinds", kinds)
     }
 
     /// With a certificate of its own making.

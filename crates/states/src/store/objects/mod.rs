@@ -28,7 +28,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, Store, StoreError, Stray, Swapped};
+use super::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
 use crate::codec;
 use crate::head::{Head, Packing};
 use crate::key::Key;
@@ -185,7 +185,7 @@ impl<K: Kind> Store for ObjectStore<K> {
             inline_history: 64 << 10,
             inline_history_most: 128 << 10,
             chunk: OBJECT_BYTES,
-            room: Room::Usually(64 << 20),
+            room: Some(64 << 20),
         }
     }
 

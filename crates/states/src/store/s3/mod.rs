@@ -25,8 +25,8 @@ use tokio::sync::OnceCell;
 use uuid::Uuid;
 
 use super::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, STATES, Store, StoreError, Stray, Swapped,
-    head_text, parse_head,
+    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, STATES, Store, StoreError, Stray, Swapped, head_text,
+    parse_head,
 };
 use crate::head::Head;
 use crate::key::Key;
@@ -191,13 +191,7 @@ impl Store for S3Store {
 
     fn limits(&self) -> Limits {
         // Every LOCK and UNLOCK writes the head anew. Of the chunks, four are in memory at once.
-        Limits {
-            inline: 32 << 10,
-            inline_history: 32 << 10,
-            inline_history_most: 1 << 20,
-            chunk: 8 << 20,
-            room: Room::Any,
-        }
+        Limits { inline: 32 << 10, inline_history: 32 << 10, inline_history_most: 1 << 20, chunk: 8 << 20, room: None }
     }
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {

@@ -12,7 +12,7 @@ async fn what_is_collected_goes_by_the_name_of_the_collector_and_is_only_read() 
     let account = subject::service_account(&collector.namespace, collector.username.rsplit(':').next().unwrap());
     let everything = rule(&["get", "list", "watch"], &["*"], &["*"]);
     cluster.grant(Scope::Cluster, &[account], &[everything]).await;
-    let start = Start::new().cluster(&collector.kubeconfig).tls().flag("--explorer-kinds", KINDS);
+    let start = Start::new().collecting(&collector.kubeconfig, KINDS).tls();
     let server: &'static Server = Box::leak(Box::new(start.serve()));
     let world = World { server, cluster };
     let namespace = cluster.namespace("agent").await;

@@ -68,7 +68,7 @@ impl Way {
 /// A server beside the shared cluster, on a data directory that outlives it.
 fn start(start: Start, kubeconfig: &Kubeconfig) -> &'static Server {
     // Longer than it takes all streams to notice: those of rows may be the last, after the time of a watch.
-    let start = start.cluster(kubeconfig).tls().flag("--explorer-kinds", KINDS);
+    let start = start.collecting(kubeconfig, KINDS).tls();
     Box::leak(Box::new(start.flag("--explorer-rbac-max-age", "40s").serve()))
 }
 

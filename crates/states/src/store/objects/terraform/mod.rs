@@ -33,9 +33,7 @@ use super::{Extra, OBJECT_BYTES, ObjectStore, Reader, Roles, layout};
 use crate::head::{Body, Head};
 use crate::key::Key;
 use crate::lock::Lock;
-use crate::store::{
-    Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Room, Store, StoreError, Stray, Swapped,
-};
+use crate::store::{Answer, ChunkId, Expect, Found, Limits, Resource, Revision, Store, StoreError, Stray, Swapped};
 
 use lease::Held;
 use names::Names;
@@ -235,8 +233,8 @@ impl Store for TerraformStore {
     }
 
     fn limits(&self) -> Limits {
-        // Chunks are for old versions only; one page of them holds no more than two Secrets do.
-        Limits { room: Room::AtMost(4 << 20), ..self.secrets.limits() }
+        // Chunks are for old versions only.
+        self.secrets.limits()
     }
 
     fn read_head<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Found>> {
