@@ -17,6 +17,8 @@ failpoint::steps! {
         Spilled = "states.spilled",
         /// An old version is there in a smaller form, the head still names the larger one.
         SmallerPut = "states.smaller_put",
+        /// The head names the smaller form of an old version; the larger one is still there.
+        LargerUnnamed = "states.larger_unnamed",
         /// What was in the clear is there sealed, the head still names the clear one.
         SealedPut = "states.sealed_put",
         /// The head no longer names an upload; its chunks are still there.

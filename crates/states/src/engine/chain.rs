@@ -1,7 +1,9 @@
 //! The segments of a version, through the newer versions that some of them are stored as a difference to.
 //!
 //! The door is [`Chain`]. A difference is followed to a segment that is stored whole, then the way back: at any time it
-//! holds the segment that it has and the one that it makes of it.
+//! holds the segment that it has and the one that it makes of it. Versions are stored in another way behind the backs of
+//! their readers, and the bytes that they were before go. Their segments stay what they are, so that a reader who misses
+//! something goes on with what the head names now.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +22,9 @@ const LONGEST: usize = 64;
 #[derive(Debug)]
 pub(super) struct Chain {
     state: State,
+    version: Version,
+    /// How many segments it has.
+    length: usize,
     /// The version itself first, then the ones that it is a difference to, as far as they were needed.
     links: Vec<Link>,
     /// Where versions are, read when the first of them is needed.
@@ -39,12 +44,12 @@ struct Link {
 impl Chain {
     pub(super) async fn open(state: State, version: &Version) -> Result<Chain, Error> {
         let first = Link::open(&state, version.number, &version.body).await?;
-        Ok(Chain { state, links: vec![first], versions: None })
+        Ok(Chain { state, version: version.clone(), length: first.parts.len(), links: vec![first], versions: None })
     }
 
     /// How many segments the version has.
     pub(super) fn len(&self) -> usize {
-        self.links.first().map_or(0, |link| link.parts.len())
+        self.length
     }
 
     /// What is known of a segment without its bytes.
@@ -60,6 +65,32 @@ impl Chain {
 
     /// A segment and its bytes in their stored shape.
     pub(super) async fn shaped(&mut self, index: usize) -> Result<(Segment, Vec<u8>), Error> {
+        loop {
+            match self.shaped_now(index).await {
+                // On the heap: it is large, and seldom.
+                Err(Error::Damaged(what)) => Box::pin(self.begin_anew(what)).await?,
+                shaped => return shaped,
+            }
+        }
+    }
+
+    /// Takes what the head names now in place of what is missing, if that is something else.
+    async fn begin_anew(&mut self, what: String) -> Result<(), Error> {
+        let stored = self.state.stored_anew(&self.version).await?;
+        let versions = self.state.bodies().await?;
+        let is_same = self.versions.as_ref().is_none_or(|known| *known == versions);
+        if stored.is_none() && is_same {
+            return Err(Error::Damaged(what));
+        }
+        if let Some(version) = stored {
+            self.version = version;
+        }
+        self.links.clear();
+        self.versions = Some(versions);
+        Ok(())
+    }
+
+    async fn shaped_now(&mut self, index: usize) -> Result<(Segment, Vec<u8>), Error> {
         let (mut link, mut at) = (0, index);
         let mut differences: Vec<(usize, usize, Segment)> = Vec::new();
         let whole = loop {
@@ -89,7 +120,7 @@ impl Chain {
     /// The bytes of a segment as they were sent.
     pub(super) async fn original(&mut self, index: usize) -> Result<Bytes, Error> {
         let (segment, shaped) = self.shaped(index).await?;
-        let number = self.links[0].number;
+        let number = self.version.number;
         blocking(move || codec::original(&segment, shaped))
             .await?
             .map(Bytes::from)
@@ -104,18 +135,23 @@ impl Chain {
         part.ok_or_else(|| self.damaged("a difference to a segment that its base does not have"))
     }
 
-    /// Opens the next newer version of the chain.
+    /// Opens the version itself, or the next newer one of the chain.
     async fn follow(&mut self) -> Result<(), Error> {
-        let last = self.links.last().map(|link| (link.number, link.base));
-        let Some((number, Some(base))) = last else { return Err(self.damaged("a difference without a base")) };
+        let Some(last) = self.links.last() else {
+            let first = Link::open(&self.state, self.version.number, &self.version.body).await?;
+            self.links.push(first);
+            return Ok(());
+        };
+        let (number, Some(base)) = (last.number, last.base) else {
+            return Err(self.damaged("a difference without a base"));
+        };
         if base <= number || self.links.len() >= LONGEST {
             return Err(self.damaged("differences that lead nowhere"));
         }
         let versions = if let Some(versions) = &self.versions {
             versions
         } else {
-            let all = self.state.versions().await?;
-            self.versions.insert(all.into_iter().map(|version| (version.number, version.body)).collect())
+            self.versions.insert(self.state.bodies().await?)
         };
         let body = versions.get(&base).ok_or(Error::NoVersion)?.clone();
         self.links.push(Link::open(&self.state, base, &body).await?);
@@ -134,11 +170,27 @@ impl Chain {
 
     async fn unpacked(&self, segment: Segment, stored: Bytes, base: Option<Vec<u8>>) -> Result<Vec<u8>, Error> {
         let unpacked = blocking(move || codec::unpack(&segment, &stored, base.as_deref())).await?;
-        unpacked.map_err(|error| damaged(self.links[0].number, &error))
+        unpacked.map_err(|error| damaged(self.version.number, &error))
     }
 
     fn damaged(&self, what: &str) -> Error {
-        Error::Damaged(format!("version {} has {what}", self.links[0].number))
+        Error::Damaged(format!("version {} has {what}", self.version.number))
+    }
+}
+
+impl State {
+    /// Where all versions are.
+    async fn bodies(&self) -> Result<BTreeMap<u64, Body>, Error> {
+        Ok(self.versions().await?.into_iter().map(|version| (version.number, version.body)).collect())
+    }
+
+    /// The same version where it is stored in another way by now, so that what it was before may be gone.
+    pub(super) async fn stored_anew(&self, version: &Version) -> Result<Option<Version>, Error> {
+        match self.version(version.number).await {
+            Ok(now) => Ok(Some(now).filter(|now| now.facts == version.facts && now.body != version.body)),
+            Err(Error::NoVersion | Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

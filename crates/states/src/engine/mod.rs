@@ -95,7 +95,7 @@ pub struct StoredBytes {
 pub struct Times {
     /// For the chunks of one upload, once its body is here.
     pub upload: Duration,
-    /// How long chunks stay that a head named before, for those who are reading them.
+    /// How long chunks stay of versions that are dropped or sealed, for those who are reading them.
     pub linger: Duration,
     /// How long chunks stay whose head vanished.
     pub grace: Duration,

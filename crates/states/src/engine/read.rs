@@ -62,22 +62,33 @@ impl State {
         }
     }
 
-    /// Any version that the head or its history has.
-    pub async fn open(&self, version: Version) -> Result<Reading, Error> {
-        let source = match &version.body {
-            Body::Chunks { .. } => {
-                Source::Chunks { chain: Box::new(Chain::open(self.clone(), &version).await?), next: 0 }
-            }
-            Body::Spilled { packing, .. } => Source::file(*packing, self.spilled(&version.body).await?),
-            Body::File { packing, bytes } => Source::file(*packing, bytes.clone().into()),
-            Body::Difference { .. } => Source::file(Packing::Plain, Box::pin(self.apply(&version)).await?.into()),
-            Body::Inline { segments, bytes, sealed } => {
-                let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
-                Source::Inline { segments: segments.clone().into_iter(), bytes }
+    /// Any version that the head or its history has, or had when somebody looked.
+    pub async fn open(&self, mut version: Version) -> Result<Reading, Error> {
+        let source = loop {
+            match self.opened(&version).await {
+                Err(Error::Damaged(what)) => {
+                    version = Box::pin(self.stored_anew(&version)).await?.ok_or(Error::Damaged(what))?;
+                }
+                source => break source?,
             }
         };
         let Version { number, facts, .. } = version;
         Ok(Reading { number, facts, source })
+    }
+
+    async fn opened(&self, version: &Version) -> Result<Source, Error> {
+        Ok(match &version.body {
+            Body::Chunks { .. } => {
+                Source::Chunks { chain: Box::new(Chain::open(self.clone(), version).await?), next: 0 }
+            }
+            Body::Spilled { packing, .. } => Source::file(*packing, self.spilled(&version.body).await?),
+            Body::File { packing, bytes } => Source::file(*packing, bytes.clone().into()),
+            Body::Difference { .. } => Source::file(Packing::Plain, Box::pin(self.apply(version)).await?.into()),
+            Body::Inline { segments, bytes, sealed } => {
+                let bytes = self.open_inline(bytes.clone().into(), *sealed).await?;
+                Source::Inline { segments: segments.clone().into_iter(), bytes }
+            }
+        })
     }
 
     /// The stored bytes of a body that stands in the head.

@@ -13,6 +13,7 @@ use super::State;
 use super::change::Verdict;
 use super::chunks::{Reader, Writer};
 use super::history::Room;
+use super::shrink::Before;
 use super::write::after;
 use crate::Error;
 use crate::failpoints::Step;
@@ -35,7 +36,13 @@ impl State {
             let Some(head) = self.head().await?.filter(|head| self.has_clear(head)) else { return Ok(()) };
             let clear = head.current.iter().chain(&head.recent).find(|version| !version.is_sealed());
             match (clear, head.pages.iter().find(|page| page.is_clear())) {
-                (Some(version), _) => self.seal_version(version).await?,
+                (Some(version), _) => match self.seal_version(version).await {
+                    // Somebody else has stored it in another way meanwhile.
+                    Err(Error::Damaged(what)) => {
+                        Box::pin(self.stored_anew(version)).await?.ok_or(Error::Damaged(what))?;
+                    }
+                    sealed => sealed?,
+                },
                 (None, Some(page)) => self.seal_page(page).await?,
                 (None, None) => return Ok(()),
             }
@@ -45,7 +52,7 @@ impl State {
     async fn seal_version(&self, version: &Version) -> Result<(), Error> {
         let body = self.sealed_body(version).await?;
         Step::SealedPut.hit();
-        if !self.exchange(version, &body).await?
+        if !self.exchange(version, &body, Before::Lingers).await?
             && let Some(unused) = body.upload()
         {
             self.give_up(unused).await;

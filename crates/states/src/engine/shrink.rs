@@ -72,9 +72,18 @@ pub(super) fn is_settled(head: &Head, version: &Version) -> bool {
     version.body.inline_bytes() > 0 || version.number < head.last_version / GROUP * GROUP
 }
 
+/// What becomes of the chunks that a version was stored in before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// They stay for a while.
+    Lingers,
+    /// At once, so that a state takes no more room than its versions do: who is reading them goes on in the new ones.
+    Goes,
+}
+
 /// The segments of a version, wherever they come from.
 enum Source {
-    Chain(Chain),
+    Chain(Box<Chain>),
     /// Of a file that was cut into segments only now.
     Received(Received),
 }
@@ -113,7 +122,7 @@ impl State {
             }
         };
         Step::SmallerPut.hit();
-        if !self.exchange(version, &body).await? {
+        if !self.exchange(version, &body, Before::Goes).await? {
             self.give_up(upload.id).await;
         }
         Ok(())
@@ -121,7 +130,7 @@ impl State {
 
     async fn source(&self, version: &Version) -> Result<Source, Error> {
         let Body::Spilled { packing, .. } = version.body else {
-            return Ok(Source::Chain(Chain::open(self.clone(), version).await?));
+            return Ok(Source::Chain(Box::new(Chain::open(self.clone(), version).await?)));
         };
         let bytes = self.spilled(&version.body).await?;
         let (limits, place) = (self.settings.codec.clone(), SpoolPlace::new(self.settings.spool.clone()));
@@ -167,20 +176,28 @@ impl State {
         Ok(Body::Chunks { extent: writer.finish().await?, manifest, base })
     }
 
-    /// Lets the head name the new body, if the version still is what was read. The old chunks linger for their readers.
-    pub(super) async fn exchange(&self, version: &Version, body: &Body) -> Result<bool, Error> {
+    /// Lets the head name the new body, if the version still is what was read.
+    pub(super) async fn exchange(&self, version: &Version, body: &Body, before: Before) -> Result<bool, Error> {
         let (deadline, upload) = (after(self.settings.times.linger), body.upload());
-        self.change(|head| {
+        let exchanged = self.change(|head| {
             // The sweeper takes an upload out of the head before it takes the chunks.
             let named = upload.is_none_or(|id| head.uploads.iter().any(|named| named.id == id));
             let found = head.current.iter_mut().chain(&mut head.recent).find(|found| *found == version);
             let (Some(found), true) = (found, named) else { return Ok(Verdict::Keep(false)) };
             let old = std::mem::replace(&mut found.body, body.clone());
             head.uploads.retain(|named| Some(named.id) != upload);
-            head.uploads.extend(old.upload().map(|id| Upload { id, deadline }));
+            if before == Before::Lingers {
+                head.uploads.extend(old.upload().map(|id| Upload { id, deadline }));
+            }
             Ok(Verdict::Swap(true))
-        })
-        .await
+        });
+        let exchanged = exchanged.await?;
+        if let (true, Before::Goes, Some(old)) = (exchanged, before, version.body.upload()) {
+            Step::LargerUnnamed.hit();
+            // What cannot be deleted now is a stray for the sweeper.
+            let _ = self.store.delete_chunks(&self.key, old).await;
+        }
+        Ok(exchanged)
     }
 
     /// Announces an upload in the head, so that the sweeper leaves its chunks alone.

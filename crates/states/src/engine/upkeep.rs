@@ -66,7 +66,8 @@ impl State {
             self.rewrap(&head).await?;
         }
         self.seal_clear().await?;
-        self.shrink().await?;
+        // On the heap: it is large, and whoever sweeps holds several.
+        Box::pin(self.shrink()).await?;
         self.tidy().await
     }
 

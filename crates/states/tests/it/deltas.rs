@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use states::codec::Sensitive;
 use states::head::Body;
 use states::{Error, Settings, State, Written};
@@ -66,6 +67,46 @@ async fn a_hundred_versions_take_at_most_twice_the_bytes_of_one() {
         place.states(Settings { times: no_time(), ..settings() }).sweep().await;
         let oldest = state.version(1).await.unwrap();
         assert!(collect(state.open(oldest).await.unwrap()).await == written[0]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_version_was_stored_in_before_goes_at_once_and_its_readers_go_on() {
+    on_every_large_store(|place| async move {
+        // Nothing is swept, and nothing would be for an hour.
+        let (state, size) = (place.state("read"), (place.store.limits().chunk * 9 / 4).max(6 << 20));
+        let text = String::from_utf8(big_state(1, size)).unwrap();
+        let body = |number: u64| text.replacen("\"serial\": 1", &format!("\"serial\": {number}"), 1).into_bytes();
+        let mut readings = Vec::new();
+        let mut looked_up = Vec::new();
+        for number in 1..=3 {
+            write(&state, &body(number), None, "ann").await.unwrap();
+            let mut reading = state.read().await.unwrap().expect("a state");
+            let first = reading.next().await.unwrap().expect("a first piece");
+            readings.push((first, reading));
+            looked_up.push(state.version(number).await.unwrap());
+            state.upkeep().await.unwrap();
+        }
+        assert_eq!(state.head().await.unwrap().unwrap().uploads, []);
+        assert_eq!(place.uploads_before(Timestamp::MAX).await.len(), 3, "every version is one upload");
+        for (number, (first, reading)) in (1..).zip(readings) {
+            let rest = collect(reading).await;
+            assert!([&*first, &*rest].concat() == body(number), "version {number}");
+        }
+        for version in looked_up {
+            let number = version.number;
+            assert!(collect(state.open(version).await.unwrap()).await == body(number), "version {number}");
+        }
+        // What was a file in an object goes into chunks, and then into others.
+        let (state, body) = (place.state("spilled"), |number: u64| big_state(number, place.store.limits().inline));
+        for number in 1..=2 {
+            write(&state, &body(number), None, "ann").await.unwrap();
+        }
+        let first = state.version(1).await.unwrap();
+        write(&state, &body(3), None, "ann").await.unwrap();
+        state.upkeep().await.unwrap();
+        assert!(collect(state.open(first).await.unwrap()).await == body(1));
     })
     .await;
 }

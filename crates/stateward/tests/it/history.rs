@@ -31,10 +31,11 @@ fn many_versions_of_a_large_state_take_at_most_twice_the_bytes_of_one_and_each_c
                 one = place.head("app").await.stored();
             }
         }
-        // Old versions become differences behind the writers' backs.
+        // Old versions become differences behind the writers' backs, and leave nothing that waits to be swept.
         testbed::eventually(5 * PATIENCE, || async {
-            let stored = place.head("app").await.stored();
-            if stored <= 2 * one { Ok(()) } else { Err(format!("{stored} bytes, one is {one}")) }
+            let head = place.head("app").await;
+            let (stored, left) = (head.stored(), head.uploads.len());
+            if stored <= 2 * one && left == 0 { Ok(()) } else { Err(format!("{stored} bytes, one is {one}; {left}")) }
         })
         .await;
         for number in 1..=versions {
