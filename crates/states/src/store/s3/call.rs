@@ -98,6 +98,8 @@ fn failure(error: &Error) -> Failure {
         // What a swap is told when the bucket is gone.
         _ if code.as_deref() == Some("NoSuchBucket") => Failure::Refused(answers(404)),
         Error::Precondition { .. } | Error::AlreadyExists { .. } | Error::NotModified { .. } => Failure::Condition,
+        // What AWS answers to a put with If-Match where there is no object any more.
+        _ if is_missing(error) => Failure::Condition,
         _ if kind(error) == Some(HttpErrorKind::Connect) => {
             Failure::NotSent("the bucket's server cannot be reached".to_owned())
         }
@@ -146,4 +148,19 @@ fn code(error: &Error) -> Option<String> {
     let (code, _) = after.split_once("</Code>")?;
     let plain = !code.is_empty() && code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
     plain.then(|| code.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_of_what_is_gone_met_somebody_else_and_is_not_refused_for_good() {
+        let not_found = |code: &str| {
+            let source = format!("status code: 404: <Error><Code>{code}</Code></Error>").into();
+            failure(&Error::NotFound { path: "heads/team-a/app".to_owned(), source }).of_a_write()
+        };
+        assert!(matches!(not_found("NoSuchKey"), StoreError::Conflict));
+        assert!(matches!(not_found("NoSuchBucket"), StoreError::Refused(_)));
+    }
 }
