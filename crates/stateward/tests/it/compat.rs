@@ -481,14 +481,18 @@ async fn large_gzip_and_even_junk_of_the_original_is_read_and_replaced() {
     }
 }
 
-#[tokio::test]
-async fn a_state_in_chunks_makes_other_readers_fail() {
-    let rig = Rig::new().await;
-    let path = rig.path("large");
+/// A state that does not fit one object, however it is packed.
+fn incompressible() -> String {
     let mut random = fastrand::Rng::with_seed(1);
     let ids: Vec<String> =
         (0..60_000).map(|_| format!("\"{:032x}{:032x}\"", random.u128(..), random.u128(..))).collect();
-    let large = format!("{{\"version\": 4, \"serial\": 1, \"resources\": [{}]}}", ids.join(", "));
+    format!("{{\"version\": 4, \"serial\": 1, \"resources\": [{}]}}", ids.join(", "))
+}
+
+#[tokio::test]
+async fn a_state_in_chunks_makes_other_readers_fail() {
+    let rig = Rig::new().await;
+    let (path, large) = (rig.path("large"), incompressible());
     assert_eq!(rig.send("POST", &path, &large).await.0, 200);
     let (status, text) = rig.send("GET", &path, "").await;
     assert!(status == 200 && text == large, "{status}");
@@ -510,6 +514,29 @@ async fn a_state_in_chunks_makes_other_readers_fail() {
     assert_eq!(rig.send("POST", &path, &large).await.0, 200);
     assert_eq!(rig.send("POST", &path, NEW).await.0, 200);
     assert_eq!(rig.send("GET", &path, "").await, (200, NEW.to_owned()));
+}
+
+/// Whoever takes away all annotations to free a lock takes ours, too.
+#[tokio::test]
+async fn a_state_in_chunks_without_our_annotation_is_neither_lost_nor_mistaken_for_a_state() {
+    let rig = Rig::new().await;
+    let (path, large) = (rig.path("bare"), incompressible());
+    assert_eq!(rig.send("POST", &path, &large).await.0, 200);
+    let kubectl = async |arguments: &[&str]| {
+        let arguments = [arguments, &["--namespace", &rig.namespace]].concat();
+        let output = Cluster::shared().await.kubectl(arguments).await;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    kubectl(&["annotate", "configmap", "bare", "stateward.dev/state-head-"]).await;
+    for (method, body) in [("GET", String::new()), ("LOCK", info(Some("a"))), ("POST", NEW.to_owned())] {
+        assert_eq!(rig.send(method, &path, &body).await.0, 500, "{method}");
+    }
+    kubectl(&["delete", "configmap", "bare"]).await;
+    let restore = format!("/api/states{path}/restore?store=configmap");
+    let restored = answer(rig.server.request("POST", &restore).bearer_auth(&rig.token)).await;
+    assert_eq!(restored.0, 200, "{}", restored.1);
+    let (status, text) = rig.send("GET", &path, "").await;
+    assert!(status == 200 && text == large, "{status}");
 }
 
 #[tokio::test]

@@ -4,7 +4,8 @@
 //! otherwise); else there is a line that is no JSON, so that a program which knows nothing of chunks fails instead of
 //! finding no state. So it is for a state that was moved away, whose bytes stay under another key for a restore. The lock
 //! is in the four annotations of the original. Our annotation holds the rest of the head, the hash of `tfstate` and the lock's ID as they were when it
-//! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours.
+//! was written. If either differs now, somebody else wrote since: their state and their lock count, not ours. A line of ours
+//! that our annotation does not know is no state of anybody: the annotation is lost, and what it named must not be.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -32,8 +33,11 @@ pub(super) const DELETED: &str = "tfstate-deleted";
 pub(super) const SEALED: &str = "tfstate-sealed";
 /// Everything that a head may put into the data of its object.
 pub(super) const DATA: [&str; 3] = [FILE, DELETED, SEALED];
-/// What stands under `tfstate` when the state is elsewhere.
+/// What stands under `tfstate` when the state is elsewhere, and how every such line begins.
 const ELSEWHERE: &[u8] = b"stateward: this state is kept in chunks or sealed; read it through stateward\n";
+const OUR_LINE: &[u8] = b"stateward: this state ";
+const ORPHAN: &str = "an object whose state is kept elsewhere, without the annotation stateward.dev/state-head that says \
+                      where: put the annotation back, or delete the object and restore the state from its chunks";
 
 const PREFIX: &str = "tf-kubernetes-configmap-backend.jimmidyson.github.com/";
 /// The annotations of the original, with the field of the LockInfo that each holds.
@@ -153,6 +157,8 @@ pub(super) async fn read(
         if let Some((bytes, Some(found))) = found {
             *bytes = found.to_vec();
         }
+    } else if file.as_ref().is_some_and(|file| file.starts_with(OUR_LINE)) {
+        return Err(StoreError::Damaged(ORPHAN.to_owned()));
     } else {
         replaced(&mut head, file, reader).await?;
     }
