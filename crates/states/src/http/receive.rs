@@ -49,9 +49,9 @@ pub(super) async fn small(request: Request, limit: usize) -> Result<Bytes, Probl
     }
 }
 
-/// A state, checked and compressed as it arrives. What is larger than a first piece takes one of the places for uploads
-/// and gives it back when it is received, or when somebody else needs it and it comes too slowly: a slow client keeps
-/// nobody out.
+/// A state, checked and compressed as it arrives. What is larger than a first piece, or may turn out to be when it is
+/// unpacked, takes one of the places for uploads and gives it back when it is received, or when somebody else needs it and
+/// it comes too slowly: a slow client keeps nobody out.
 pub(super) async fn receive(request: Request, states: &States) -> Result<Received, Problem> {
     let settings = states.settings();
     // Dropped after the work: a place is free again when nothing is left in it.
@@ -66,9 +66,6 @@ pub(super) async fn receive(request: Request, states: &States) -> Result<Receive
         let frame = upload.waits(body.frame()).await.map_err(|TooSlow| too_slow(settings))?;
         let frame = frame.transpose().map_err(|_| cut_short())?;
         let ended = frame.is_none();
-        if ended {
-            upload.settle();
-        }
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
             upload.arrived(data.len());
             batch.push(data);
@@ -77,12 +74,15 @@ pub(super) async fn receive(request: Request, states: &States) -> Result<Receive
         if batch.len() < enough && !ended {
             continue;
         }
-        if ended && work.is_none() {
-            break;
-        }
-        if place.is_none() && !ended {
+        if place.is_none() && (!ended || encoding == Encoding::Gzip) {
             upload.sit().await.map_err(|Full| too_many(settings))?;
             place = Some(states.metrics().upload());
+        }
+        if ended {
+            upload.settle();
+        }
+        if ended && work.is_none() {
+            break;
         }
         let under_way = work.get_or_insert_with(|| Work::new(encoding, settings));
         if !under_way.push(std::mem::take(&mut batch)).await || ended {

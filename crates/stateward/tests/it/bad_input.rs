@@ -138,7 +138,7 @@ fn an_early_answer_over_h2_resets_no_stream() {
 trait Talk: std::io::Read + std::io::Write {}
 impl<T: std::io::Read + std::io::Write> Talk for T {}
 
-fn gzip(mut write: impl FnMut(&mut dyn std::io::Write)) -> Vec<u8> {
+pub(crate) fn gzip(mut write: impl FnMut(&mut dyn std::io::Write)) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     write(&mut encoder);
     encoder.finish().expect("memory")
