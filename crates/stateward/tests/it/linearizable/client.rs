@@ -89,6 +89,15 @@ impl Board {
         }
     }
 
+    /// What happened until now.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for state in self.all() {
+            counts.add(&state.history());
+        }
+        counts
+    }
+
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -164,6 +173,43 @@ impl Client {
         Some(state)
     }
 
+    /// Everything that a run has to show, one after another, for what chance did not bring. The others go on meanwhile
+    /// and may get in between: it is for the caller to look at what came of it.
+    pub(super) async fn everything(&mut self) {
+        let Some(state) = self.some_state().await else { return };
+        self.without_answer(&state).await;
+        let [broken, slow, next] = [(); 3].map(|()| self.board.number());
+        if self.ask(&state, Request::Lock(broken)).await != Some(Answer::Done) {
+            self.ask(&state, Request::Break).await;
+            return;
+        }
+        self.ask(&state, Request::Read).await;
+        self.write(&state, Some(broken)).await;
+        self.ask(&state, Request::Delete { id: Some(broken) }).await;
+        self.write(&state, Some(broken)).await;
+        self.ask(&state, Request::Break).await;
+        self.write(&state, Some(broken)).await;
+        // The same of a lock that expires, where locks do.
+        self.ask(&state, Request::Lock(slow)).await;
+        tokio::time::sleep(super::EXPIRY * 2).await;
+        self.ask(&state, Request::Lock(next)).await;
+        self.write(&state, Some(slow)).await;
+        self.ask(&state, Request::Unlock(slow)).await;
+        self.ask(&state, Request::Unlock(next)).await;
+    }
+
+    /// A request that arrives, and whose answer does not.
+    async fn without_answer(&mut self, state: &State) {
+        let nodes = self.board.nodes.clone();
+        let server = nodes.some_server(&mut self.random);
+        nodes.lose_answers_of(server).await;
+        let write = Request::Write { value: self.board.number(), id: None };
+        let before = self.noted;
+        self.once_at(state, write, nodes.behind_proxy(server)).await;
+        self.board.done.fetch_add(self.noted - before, Ordering::Relaxed);
+        nodes.answer_again(server).await;
+    }
+
     /// LOCK, GET, POST, UNLOCK, with all that may come in between.
     async fn session(&mut self, state: &Arc<State>) {
         let id = self.board.number();
@@ -229,8 +275,13 @@ impl Client {
     }
 
     async fn once(&mut self, state: &State, request: Request) -> Option<Answer> {
+        let address = self.board.nodes.address(&mut self.random);
+        self.once_at(state, request, address).await
+    }
+
+    async fn once_at(&mut self, state: &State, request: Request, address: String) -> Option<Answer> {
         let sent = self.board.began.elapsed();
-        let outcome = self.send(state, request).await;
+        let outcome = self.send(state, request, &address).await;
         let answered = self.board.began.elapsed();
         let answer = match outcome {
             Outcome::Answered(answer) => Some((answer, answered)),
@@ -245,13 +296,13 @@ impl Client {
         answer.map(|(answer, _)| answer)
     }
 
-    async fn send(&mut self, state: &State, request: Request) -> Outcome {
-        let nodes = self.board.nodes.clone();
-        let path = format!("{}/state/{}/{}", nodes.address(&mut self.random), nodes.namespace, state.name);
+    async fn send(&self, state: &State, request: Request, address: &str) -> Outcome {
+        let nodes = &self.board.nodes;
+        let path = format!("{address}/state/{}/{}", nodes.namespace, state.name);
         let with_id = |id: Option<u64>| id.map_or(path.clone(), |id| format!("{path}?ID={}", lock_id(id)));
         let (method, url, body) = match request {
             Request::Read => ("GET", path, String::new()),
-            Request::Write { value, id } => ("POST", with_id(id), text(value, &nodes)),
+            Request::Write { value, id } => ("POST", with_id(id), text(value, nodes)),
             Request::Delete { id } => ("DELETE", with_id(id), String::new()),
             Request::Lock(id) => ("LOCK", path, lock_info(id)),
             Request::Unlock(id) => ("UNLOCK", path, lock_info(id)),
@@ -267,7 +318,7 @@ impl Client {
         let status = response.status().as_u16();
         let Ok(body) = response.text().await else { return Outcome::Unknown };
         match (request, status) {
-            (Request::Read, 200) => Outcome::Answered(Answer::Value(Some(value_of(&body, &nodes)))),
+            (Request::Read, 200) => Outcome::Answered(Answer::Value(Some(value_of(&body, nodes)))),
             (Request::Read, 404) => Outcome::Answered(Answer::Value(None)),
             (_, 200) => Outcome::Answered(Answer::Done),
             (_, 423) => Outcome::Answered(Answer::Refused(shown(&body))),

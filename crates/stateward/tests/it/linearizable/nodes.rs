@@ -223,10 +223,29 @@ impl Nodes {
         }
     }
 
+    /// One of the servers.
+    pub(super) fn some_server(&self, random: &mut Rng) -> usize {
+        random.usize(..self.all.len())
+    }
+
+    /// The address of a server whose answers can be taken away.
+    pub(super) fn behind_proxy(&self, server: usize) -> String {
+        format!("http://{}", self.all[server].front.address)
+    }
+
+    /// From now on nothing but a first byte of an answer comes through the proxy of this server.
+    pub(super) async fn lose_answers_of(&self, server: usize) {
+        self.all[server].front.limit_data_downstream(1).await.expect("toxiproxy");
+    }
+
+    pub(super) async fn answer_again(&self, server: usize) {
+        self.all[server].front.heal().await.expect("toxiproxy");
+    }
+
     /// Where a client may send its next request: any server, directly or through the proxy.
     pub(super) fn address(&self, random: &mut Rng) -> String {
-        let node = &self.all[random.usize(..self.all.len())];
-        if random.bool() { node.direct.clone() } else { format!("http://{}", node.front.address) }
+        let server = self.some_server(random);
+        if random.bool() { self.all[server].direct.clone() } else { self.behind_proxy(server) }
     }
 }
 
