@@ -11,16 +11,21 @@ use super::name;
 
 pub(crate) struct Bucket(AmazonS3);
 
+/// A bucket by the bare client.
+pub(crate) fn open(server: &Weed, bucket: &str) -> Result<AmazonS3> {
+    let builder = AmazonS3Builder::new()
+        .with_bucket_name(bucket)
+        .with_region(Weed::REGION)
+        .with_access_key_id(Weed::ACCESS_KEY_ID)
+        .with_secret_access_key(Weed::SECRET_ACCESS_KEY)
+        .with_endpoint(server.url())
+        .with_allow_http(true);
+    Ok(builder.build()?)
+}
+
 impl Bucket {
     pub(super) async fn new(server: &Weed, clients: usize, payload: &Bytes) -> Result<Bucket> {
-        let bucket = AmazonS3Builder::new()
-            .with_bucket_name(server.create_bucket()?)
-            .with_region(Weed::REGION)
-            .with_access_key_id(Weed::ACCESS_KEY_ID)
-            .with_secret_access_key(Weed::SECRET_ACCESS_KEY)
-            .with_endpoint(server.url())
-            .with_allow_http(true)
-            .build()?;
+        let bucket = open(server, &server.create_bucket()?)?;
         for client in 0..clients {
             bucket.put(&Path::from(name(client)), PutPayload::from_bytes(payload.clone())).await?;
         }

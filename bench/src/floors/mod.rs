@@ -18,6 +18,8 @@ use testbed::{Postgres, Weed};
 
 use crate::states::Payload;
 
+pub(crate) use bucket::open as open_bucket;
+
 pub(crate) enum Floor {
     Sqlite(sqlite::Table),
     Postgres(postgres::Table),

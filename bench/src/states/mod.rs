@@ -3,6 +3,7 @@
 mod client;
 mod payload;
 mod place;
+mod stored;
 
 pub(crate) use client::{Http, Peer};
 pub(crate) use payload::Payload;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use testbed::{AUDIENCE, Cluster, Delegator, Postgres, Scope, Weed, rule, subject};
 
+use super::stored::Kept;
 use super::{Http, Payload};
 use crate::floors::Floor;
 use crate::measure::Bench;
@@ -67,10 +68,13 @@ pub(crate) struct Place {
     pub(crate) server: Server,
     pub(crate) token: String,
     pub(crate) namespace: String,
-    pub(crate) data: PathBuf,
+    pub(super) kept: Kept,
+    data: PathBuf,
 }
 
 const NAMESPACE: &str = "bench";
+/// In the data directory.
+const DATABASE: &str = "stateward.db";
 const EVERYTHING: &[&str] = &["get", "list", "create", "update", "patch", "delete"];
 
 impl Place {
@@ -79,11 +83,13 @@ impl Place {
         let data = bench.path(&format!("states-{}-{}", store.name(), bench.count()));
         let (mut flags, mut variables) = (Vec::new(), Vec::new());
         let mut given = None;
-        match store {
-            Store::Sqlite => {}
+        let kept = match store {
+            Store::Sqlite => Kept::File(data.join(DATABASE)),
             Store::Postgres => {
                 let postgres = bench.programs.postgres().await?;
-                variables.push(("STATEWARD_DATABASE_URL", postgres.url(&postgres.create_database()?)));
+                let database = postgres.create_database()?;
+                variables.push(("STATEWARD_DATABASE_URL", postgres.url(&database)));
+                Kept::Database(database)
             }
             Store::ConfigMap | Store::Secret => {
                 let cluster = bench.programs.cluster().await;
@@ -92,17 +98,20 @@ impl Place {
                 flags.push(("--access-audiences", AUDIENCE.to_owned()));
                 flags.push(("--states-routes", format!("*={}", store.name())));
                 given = Some((namespace, token));
+                Kept::Objects
             }
             Store::S3 => {
                 let weed = bench.programs.weed().await?;
+                let bucket = weed.create_bucket()?;
                 flags.push(("--states-routes", "*=s3".to_owned()));
-                flags.push(("--s3-bucket", weed.create_bucket()?));
+                flags.push(("--s3-bucket", bucket.clone()));
                 flags.push(("--s3-endpoint", weed.url()));
                 flags.push(("--s3-access-key-id", Weed::ACCESS_KEY_ID.to_owned()));
                 variables.push(("STATEWARD_S3_ALLOW_HTTP", "true".to_owned()));
                 variables.push(("STATEWARD_S3_SECRET_ACCESS_KEY", Weed::SECRET_ACCESS_KEY.to_owned()));
+                Kept::Bucket(bucket)
             }
-        }
+        };
         let server = Server::start_with(program, &data, Transport::Tls, &flags, &variables)?;
         let (namespace, token) = match given {
             Some(given) => given,
@@ -110,10 +119,10 @@ impl Place {
         };
         if store != Store::Postgres {
             // Its database keeps the heads of the audit log at least; see `sqlite::settle`.
-            let database = sqlite::open(&data.join("stateward.db"))?;
+            let database = sqlite::open(&data.join(DATABASE))?;
             sqlite::settle(&database)?;
         }
-        Ok(Place { store, server, token, namespace, data })
+        Ok(Place { store, server, token, namespace, kept, data })
     }
 
     /// Where the states of this place are.
