@@ -148,6 +148,14 @@ impl Copy {
     }
 }
 
+/// Dropped without being closed, it still writes what is waiting, and then lets the file go.
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.shared.queue().ending = true;
+        self.shared.wake.notify_one();
+    }
+}
+
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)

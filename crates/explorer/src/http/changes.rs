@@ -36,6 +36,8 @@ const PARAMETERS: &[Input] = &[QUERY];
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often the caller's credentials are looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// For so long a stream goes on while nobody can tell whether the credentials are still good.
+const UNSURE: Duration = Duration::from_secs(15);
 /// What has waited longer for its reader is looked at again.
 const FRESH: Duration = Duration::from_secs(1);
 /// More events at once are a reset.
@@ -89,6 +91,7 @@ pub(super) async fn stream(http: Http, mut parts: Parts) -> Result<Response, Pro
         waiting: VecDeque::new(),
         told: Instant::now(),
         looked: tokio::time::Instant::now(),
+        vouched: tokio::time::Instant::now(),
         ended: false,
         _place: place,
     };
@@ -118,6 +121,8 @@ struct Following {
     changed: watch::Receiver<u64>,
     stop: watch::Receiver<bool>,
     looked: tokio::time::Instant,
+    /// When it was last said that the credentials are good.
+    vouched: tokio::time::Instant,
     ended: bool,
     _place: OwnedSemaphorePermit,
 }
@@ -222,9 +227,14 @@ impl Following {
         }
         self.looked = tokio::time::Instant::now();
         match Caller::from_request_parts(&mut self.parts, &self.http).await {
-            Ok(caller) if self.owner.is(caller.identity()) => self.caller = caller,
+            Ok(caller) if self.owner.is(caller.identity()) => (self.caller, self.vouched) = (caller, self.looked),
             Ok(_) => self.end("the caller is somebody else now: connect again"),
-            Err(_) => self.end("the credentials are no longer good"),
+            Err(problem) if problem.status == StatusCode::UNAUTHORIZED => {
+                self.end("the credentials are no longer good");
+            }
+            // Who vouches for them does not answer, or is asked too much.
+            Err(_) if self.vouched.elapsed() < UNSURE => {}
+            Err(_) => self.end("nobody can tell now whether the credentials are still good: connect again"),
         }
     }
 

@@ -4,6 +4,7 @@ use roaring::RoaringBitmap;
 
 use super::dictionary::{Dictionary, Hashes};
 use super::posting::{Posting, Union};
+use super::slab::push;
 use crate::query::Pattern;
 
 #[derive(Debug, Default)]
@@ -104,7 +105,7 @@ impl Labels {
         }
         let pair = self.pairs.add(hash, text);
         if self.rows.len() <= pair as usize {
-            self.rows.push(Posting::new());
+            push(&mut self.rows, Posting::new());
         }
         pair
     }

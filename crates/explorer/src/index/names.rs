@@ -9,6 +9,7 @@ use roaring::RoaringBitmap;
 
 use super::dictionary::{Dictionary, Hashes};
 use super::posting::{Posting, Union};
+use super::slab::push;
 use super::words::folded;
 use crate::query::Pattern;
 
@@ -114,7 +115,7 @@ impl Names {
     fn add(&mut self, hash: u32, name: &str) -> u32 {
         let id = self.texts.add(hash, name);
         if self.rows.len() <= id as usize {
-            self.rows.push(Posting::new());
+            push(&mut self.rows, Posting::new());
         }
         let small = folded(name);
         for trigram in trigrams(&small) {

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use super::dictionary::{Dictionary, Hashes};
 use super::posting::Posting;
 use super::prepare::{Prepared, Words};
-use super::slab::put;
+use super::slab::{push, put};
 
 #[derive(Debug)]
 pub(super) struct Terms {
@@ -116,8 +116,8 @@ impl Terms {
     }
 
     pub(super) fn sizes(&self) -> TermSizes {
-        let heap = |postings: &[Posting]| -> usize {
-            postings.iter().map(Posting::heap_bytes).sum::<usize>() + size_of_val(postings)
+        let heap = |postings: &Vec<Posting>| -> usize {
+            postings.iter().map(Posting::heap_bytes).sum::<usize>() + postings.capacity() * size_of::<Posting>()
         };
         let fields: usize = self.fields.entries.iter().map(|(_, posting)| posting.heap_bytes()).sum();
         TermSizes {
@@ -162,8 +162,8 @@ impl Terms {
                 None if self.words.len() < most => {
                     let id = self.words.add(hash, word);
                     if self.public.len() <= id as usize {
-                        self.public.push(Posting::new());
-                        self.body.push(Posting::new());
+                        push(&mut self.public, Posting::new());
+                        push(&mut self.body, Posting::new());
                     }
                     id
                 }
@@ -298,7 +298,28 @@ fn differences(these: &[u32], those: &[u32], mut act: impl FnMut(u32) -> bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::prepare::Preparer;
     use super::*;
+    use crate::row::Row;
+
+    #[test]
+    fn lists_grow_by_little_and_what_they_hold_in_reserve_is_counted() {
+        let preparer = Preparer::new(Hashes::default());
+        let row: Row = serde_json::from_value(serde_json::json!({
+            "cluster": "c", "namespace": "n", "group": "", "kind": "K", "name": "one", "version": "v1",
+            "resource": "ks", "uid": "u", "status": "-", "message": "", "category": "other", "labels": [],
+            "created": null, "deleted_at": null, "terminating": false,
+        }))
+        .unwrap();
+        let mut terms = Terms::new(usize::MAX);
+        for slot in 0..5000 {
+            let row = Row { message: format!("word{slot}"), ..row.clone() };
+            terms.update(slot, &mut Held::default(), &preparer.prepare(row));
+        }
+        let reserved = [terms.public.capacity(), terms.body.capacity()];
+        assert!(reserved.iter().all(|reserved| (5000..6500).contains(reserved)), "{reserved:?}");
+        assert!(terms.sizes().postings >= (reserved[0] + reserved[1]) * size_of::<Posting>());
+    }
 
     #[test]
     fn lists_come_back_from_their_bytes() {

@@ -1,7 +1,7 @@
 //! The JSON request: the original's fields, and ours beside them.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::{Clause, Cursor, Error, Facets, Field, Order, Part, Pattern, Query, parse};
 
@@ -11,24 +11,39 @@ use super::{Clause, Cursor, Error, Facets, Field, Order, Part, Pattern, Query, p
 #[schemars(rename = "Query")]
 pub struct Request {
     /// Words to look for anywhere, taken as they are.
+    #[serde(deserialize_with = "or_default")]
     pub terms: String,
     /// Conditions in the filter language, all to be fulfilled.
+    #[serde(deserialize_with = "or_default")]
     pub filters: Vec<String>,
     /// The filter language in one text.
+    #[serde(deserialize_with = "or_default")]
     pub query: String,
+    #[serde(deserialize_with = "or_default")]
     pub offset: i64,
     /// 0: as many as the server gives at once.
+    #[serde(deserialize_with = "or_default")]
     pub limit: i64,
+    #[serde(deserialize_with = "or_default")]
     pub order_by: String,
+    #[serde(deserialize_with = "or_default")]
     pub descending: bool,
     /// Where the last page ended or began, as its answer says; instead of `offset`.
+    #[serde(deserialize_with = "or_default")]
     pub cursor: String,
     /// Whether counts by field are wanted.
+    #[serde(deserialize_with = "or_default")]
     pub facets: bool,
     /// Labels to count beside the fields.
+    #[serde(deserialize_with = "or_default")]
     pub facet_labels: Vec<String>,
     /// Whether the bodies of objects are wanted, as the original sent them; true by default.
     pub unstructured: Option<bool>,
+}
+
+/// A field that is null counts as left out, as in the original, whose JSON is that of protobufs.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(field: D) -> Result<T, D::Error> {
+    Option::deserialize(field).map(Option::unwrap_or_default)
 }
 
 /// More labels than a page could show.
@@ -115,6 +130,11 @@ mod tests {
         let expected = Query { order: Order::Kind, descending: true, limit: 25, offset: 25, ..parsed };
         assert_eq!(request.unwrap(), expected);
         assert_eq!(ask(json!({})).unwrap(), Query::default());
+        // Programs in Go send their empty lists so, and a cursor is null at the end.
+        let fields = ["terms", "filters", "query", "offset", "limit", "orderBy", "descending", "cursor", "facets"];
+        let nulls = fields.into_iter().chain(["facetLabels", "unstructured"]);
+        let nulls = nulls.map(|field| (field.to_owned(), serde_json::Value::Null)).collect();
+        assert_eq!(ask(serde_json::Value::Object(nulls)).unwrap(), Query::default());
         // Terms are text whatever they look like.
         let literal = ask(json!({ "terms": "kind:x *" })).unwrap();
         assert_eq!(literal.clauses.len(), 2);

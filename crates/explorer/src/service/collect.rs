@@ -9,12 +9,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject};
 use tokio::sync::mpsc;
-use watch::{Delivery, Event, Follower, Health};
+use watch::{Delivery, Event, Follower, Handle};
 
-use super::member::Member;
+use super::member::{self, Member};
 use super::shared::Shared;
 use crate::durable::Ticket;
 use crate::failpoints::Step;
@@ -27,6 +28,8 @@ use crate::status;
 const BATCH: usize = 500;
 /// Batches that wait for the disk.
 const AHEAD: usize = 16;
+/// How often it is looked whether events wait for too long.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A kind that is collected.
 #[derive(Clone, Debug)]
@@ -54,7 +57,7 @@ impl Collected {
         let (waiting, taken) = mpsc::channel(AHEAD);
         let handle = follower.handle();
         let take = self.take(follower, waiting);
-        let mark = self.mark(handle.health());
+        let mark = self.mark(&handle);
         // Taking in ends with the stream; what was taken in is acknowledged before this returns.
         let acknowledge = acknowledge(taken);
         tokio::select! {
@@ -186,18 +189,31 @@ impl Collected {
         }
     }
 
-    /// Marks rows as stale for as long as nothing is heard, until the stream ends.
-    async fn mark(&self, mut health: tokio::sync::watch::Receiver<Health>) {
+    /// Marks rows as stale for as long as nothing is heard, or what is heard cannot be taken in, until the stream ends.
+    async fn mark(&self, handle: &Handle) {
         let kind = Some((self.spec.group.as_str(), self.spec.kind.as_str()));
+        let mut health = handle.health();
+        let (mut told, mut behind, mut marked) = (true, None, None);
         loop {
-            let now = *health.borrow_and_update();
-            let since = now.lost().map(jiff::Timestamp::as_millisecond);
-            self.shared.store.set_stale(&self.member.name, kind, since);
-            self.shared.changed.bump();
-            if health.changed().await.is_err() {
-                // The other half sees the end by itself.
-                std::future::pending::<()>().await;
+            let lost = health.borrow_and_update().lost();
+            // For how long grows with every look; since when does not.
+            behind = member::behind(handle).map(|since| behind.unwrap_or(since));
+            let since = lost.or(behind).map(jiff::Timestamp::as_millisecond);
+            if told || since != marked {
+                self.shared.store.set_stale(&self.member.name, kind, since);
+                self.shared.changed.bump();
+                marked = since;
             }
+            told = tokio::select! {
+                changed = health.changed() => {
+                    if changed.is_err() {
+                        // The other half sees the end by itself.
+                        std::future::pending::<()>().await;
+                    }
+                    true
+                }
+                () = tokio::time::sleep(LOOK) => false,
+            };
         }
     }
 }

@@ -10,6 +10,7 @@ mod uid;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use access::Identity;
 use access::rbac::Who;
@@ -36,6 +37,9 @@ use contact::Contact;
 
 pub(crate) use contact::PATIENCE;
 pub(crate) use uid::find as find_uid;
+
+/// Rows are stale when what happened to them has waited for so long to be taken in.
+const BEHIND: Duration = Duration::from_secs(15);
 
 const COLLECTOR: &str = concat!("stateward-collector/", env!("CARGO_PKG_VERSION"));
 
@@ -327,6 +331,12 @@ impl State {
     }
 }
 
+/// Since when what a stream tells waits, if that is too long.
+pub(crate) fn behind(handle: &watch::Handle) -> Option<Timestamp> {
+    let lag = handle.figures().lag;
+    (lag > BEHIND).then(|| Timestamp::now() - lag)
+}
+
 fn kind_report(spec: &KindSpec, stream: Option<&Stream>, objects: u64) -> KindReport {
     let version = stream.map(|stream| stream.handle.resource().version.clone());
     let (state, since, reason) = stream.map_or((KindState::Absent, None, None), state_of);
@@ -345,7 +355,13 @@ fn state_of(stream: &Stream) -> (KindState, Option<Timestamp>, Option<String>) {
     match *stream.handle.health().borrow() {
         Health::Listing { since } => (KindState::Listing, Some(since), None),
         Health::Synced { since } if !stream.complete => (KindState::Listing, Some(since), None),
-        Health::Synced { since } => (KindState::Synced, Some(since), None),
+        Health::Synced { since } => match behind(&stream.handle) {
+            Some(since) => {
+                let reason = "what it tells cannot be taken in: is the disk of the data directory full, or too slow?";
+                (KindState::Stale, Some(since), Some(reason.to_owned()))
+            }
+            None => (KindState::Synced, Some(since), None),
+        },
         Health::Lost { since, why } => (KindState::Stale, Some(since), Some(why.to_string())),
         Health::Absent { since } => (KindState::Absent, Some(since), None),
         Health::Removed => (KindState::Absent, None, None),

@@ -60,7 +60,7 @@ pub enum KindState {
     Absent,
     Listing,
     Synced,
-    /// Nothing is heard: rows are shown as they were.
+    /// Nothing is heard, or it cannot be taken in: rows are shown as they were.
     Stale,
 }
 

@@ -84,6 +84,25 @@ async fn a_restart_brings_back_the_same_rows_words_tenants_and_bodies() {
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+#[tokio::test]
+async fn a_store_that_is_dropped_writes_what_waits_and_lets_the_file_go() {
+    let mut random = Rng::with_seed(testbed::seed("a_store_that_is_dropped"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("explorer.db");
+    let store = open(&path).await;
+    let key = key(&mut random);
+    drop(store.upsert(store.preparer().prepare(row(&mut random, key.clone()))));
+    drop(store);
+    let held = || {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|file| file == path)
+    };
+    testbed::eventually(std::time::Duration::from_mins(1), || async { !held() }).await;
+    let store = open(&path).await;
+    assert!(store.read().find(&key).is_some());
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_is_for_those_who_may_get_it_and_is_there_before_it_is_on_disk() {
     let mut random = Rng::with_seed(3);

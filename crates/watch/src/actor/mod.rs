@@ -2,7 +2,8 @@
 //!
 //! It alone owns the ledger and writes the key set, so that nothing races. Whatever it waits for (the API server, a
 //! pause, room in the queue), it attends to the consumer's commands meanwhile; it never waits for the consumer to take
-//! an event. The position moves only after the keys of what was told are durable: a write that fails is told again.
+//! an event. The position moves only after the keys of what was told are durable: a write that fails is told again. Keys that
+//! go may take their time: word that something is gone waits for no disk.
 
 mod recover;
 mod report;
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use kube::api::DynamicObject;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
+use tokio::time::{timeout, timeout_at};
 
 use crate::api::{Api, Found, Told};
 use crate::counters::Counters;
@@ -36,6 +38,8 @@ const BATCH: usize = 2000;
 const SETTLED: Duration = Duration::from_millis(500);
 /// How many events of a watch that are there at once become durable in one transaction.
 const CHUNK: usize = 256;
+/// How long the stream waits until keys of acknowledged deletions are out of the set, before it goes on while they go.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a task is given.
 pub(crate) struct Parts {
@@ -56,6 +60,7 @@ pub(crate) struct Actor {
     ledger: Ledger,
     /// Acknowledged deletions whose keys are still in the set.
     acknowledged: Vec<Uid>,
+    writing: Option<Writing>,
     /// The consumer dropped something: everything must be told again.
     again: bool,
     page: u32,
@@ -68,6 +73,13 @@ pub(crate) struct Actor {
     /// The number of the last end of a list, until the consumer has taken it in.
     unconfirmed: Option<u64>,
     ground: Ground,
+}
+
+/// A write of keys that is under way. No other begins before its end, so that they take place in their order.
+struct Writing {
+    task: JoinHandle<Result<(), Error>>,
+    /// So many of those that were acknowledged first are out of the set then.
+    removed: usize,
 }
 
 /// How firmly the stream stands, from nothing to everything.
@@ -108,6 +120,7 @@ impl Actor {
             parts,
             ledger,
             acknowledged: Vec::new(),
+            writing: None,
             again: false,
             page,
             pauses,
@@ -200,6 +213,8 @@ impl Actor {
     }
 
     async fn watch(&mut self) -> Result<Next, Fault> {
+        // What could not be written when it was acknowledged.
+        self.forget().await?;
         let Some(position) = self.ledger.position().map(str::to_owned) else { return Ok(Next::List(Pass::Changes)) };
         self.parts.counters.watches.count();
         let begun = Instant::now();
@@ -278,25 +293,63 @@ impl Actor {
 
     /// Adds keys to the set, before any of their objects is handed out.
     async fn make_durable(&mut self, new: &[(Key, Uid)]) -> Result<(), Fault> {
-        self.write_keys(new).await?;
+        if !new.is_empty() {
+            let deadline = tokio::time::Instant::now() + self.parts.settings.deadline;
+            self.written(deadline).await?;
+            self.write(new);
+            self.written(deadline).await?;
+        }
         Step::KeysWritten.hit();
         Ok(())
     }
 
-    async fn write_keys(&mut self, new: &[(Key, Uid)]) -> Result<(), Fault> {
-        if new.is_empty() && self.acknowledged.is_empty() {
+    /// Takes what was acknowledged out of the set, now or later.
+    async fn forget(&mut self) -> Result<(), Fault> {
+        let now = tokio::time::Instant::now();
+        if let Err(Fault::Removed) = self.written(now).await {
+            return Err(Fault::Removed);
+        }
+        if self.writing.is_some() || self.acknowledged.is_empty() {
             return Ok(());
         }
-        match self.parts.keys.change(self.parts.lease, &self.acknowledged, new).await {
+        self.write(&[]);
+        match self.written(now + PATIENCE).await {
+            Err(Fault::Removed) => Err(Fault::Removed),
+            // They go with the next write.
+            Err(_later) => Ok(()),
             Ok(()) => {
-                self.acknowledged.clear();
+                Step::KeysRemoved.hit();
                 Ok(())
             }
-            Err(Error::Removed) => Err(Fault::Removed),
-            Err(error) => {
+        }
+    }
+
+    /// Begins to write keys: what was acknowledged goes, these come. Nothing else is being written.
+    fn write(&mut self, new: &[(Key, Uid)]) {
+        let (keys, lease) = (self.parts.keys.clone(), self.parts.lease);
+        let (remove, add, removed) = (self.acknowledged.clone(), new.to_vec(), self.acknowledged.len());
+        let task = tokio::spawn(async move { keys.change(lease, &remove, &add).await });
+        self.writing = Some(Writing { task, removed });
+    }
+
+    /// Waits for the write that is under way, if there is one.
+    async fn written(&mut self, until: tokio::time::Instant) -> Result<(), Fault> {
+        let Some(Writing { task, removed }) = &mut self.writing else { return Ok(()) };
+        let Ok(done) = timeout_at(until, task).await else { return Err(Fault::Lost(Why::Keys)) };
+        let removed = *removed;
+        self.writing = None;
+        match done {
+            Ok(Ok(())) => {
+                self.acknowledged.drain(..removed);
+                Ok(())
+            }
+            Ok(Err(Error::Removed)) => Err(Fault::Removed),
+            Ok(Err(error)) => {
                 tracing::warn!(%error, "the set of known objects could not be written");
                 Err(Fault::Lost(Why::Keys))
             }
+            // It ended early, with the runtime.
+            Err(_ended) => Err(Fault::Lost(Why::Keys)),
         }
     }
 
@@ -372,15 +425,7 @@ impl Actor {
             return Ok(());
         }
         Step::Acknowledged.hit();
-        match self.write_keys(&[]).await {
-            Err(Fault::Removed) => Err(Fault::Removed),
-            // They go with the next write.
-            Err(_later) => Ok(()),
-            Ok(()) => {
-                Step::KeysRemoved.hit();
-                Ok(())
-            }
-        }
+        self.forget().await
     }
 
     fn acknowledged(&mut self, awaited: Awaited) {

@@ -1,12 +1,15 @@
 //! A cluster that cannot be reached or may not be read: rows stay and say how old they are, until nobody can tell who may see
 //! them; nothing is deleted, and all is well again by itself.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use db::{Config, Db};
 use explorer::query::Query;
 use explorer::service::KindState;
 use explorer::{Explorer, Index};
 use testbed::{Cluster, Direction, Scope, Toxiproxy, eventually, rule, scale, seed, subject};
+use tokio::sync::Notify;
 
 use super::maps::Maps;
 use super::world::{HOME, LIMIT, Place, found, local, master, reader, report, state, synced};
@@ -99,6 +102,64 @@ async fn a_cluster_out_of_reach_is_shown_stale_then_withheld_and_is_back_by_itse
         eventually(LIMIT, || async { stale_since(&explorer, &maps.namespace).await.is_none() }).await;
         explorer.close().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_stale_while_what_happens_to_them_cannot_be_taken_in() {
+    // Its own: nothing else may happen to ConfigMaps, for a new one alone would make them stale.
+    let cluster = &Cluster::own().await;
+    let maps = Maps::new(cluster, HOME, "behind").await;
+    maps.create_many(60).await;
+    let place = Place::new();
+    let mut options = place.options(&["v1/ConfigMap"]).await;
+    options.local = Some(local(&reader(cluster)));
+    options.settings.rbac_max_age = Duration::from_hours(1);
+    let explorer = Explorer::open(options).await.unwrap();
+    synced(&explorer, HOME, 1).await;
+    maps.mirrored(&explorer).await;
+    assert_eq!(stale_since(&explorer, &maps.namespace).await, None);
+
+    // As on a disk that is full: nothing more can be written.
+    let copy = Db::open(Config::sqlite(place.copy())).await.unwrap();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (held, begun) = (Mutex::new(held), Arc::new(Notify::new()));
+    let lock = tokio::spawn({
+        let (copy, begun) = (copy.clone(), Arc::clone(&begun));
+        let hold = move |_tx: &mut db::Tx<'_>| {
+            begun.notify_one();
+            let _ = held.lock().unwrap().recv();
+            Ok::<(), db::Error>(())
+        };
+        async move { copy.write(hold).await }
+    });
+    begun.notified().await;
+    let mut behind = false;
+    for number in 0..60 {
+        let name = format!("many-{number}");
+        maps.delete(&name).await;
+        let text = format!("ns:{} name:{name}", maps.namespace);
+        // One by one, so that none shares the room of another.
+        behind = eventually(LIMIT, || async {
+            let gone = found(&explorer, &master(), &text).await.is_empty();
+            let stale = stale_since(&explorer, &maps.namespace).await.is_some();
+            (gone || stale).then_some(stale)
+        })
+        .await;
+        if behind {
+            break;
+        }
+    }
+    assert!(behind, "all of them were taken in");
+    eventually(LIMIT, || async { state(&explorer, HOME, "ConfigMap") == Some(KindState::Stale) }).await;
+    let reason = report(&explorer, HOME).unwrap().kinds[0].reason.clone().unwrap();
+    assert!(reason.contains("disk"), "{reason}");
+
+    drop(release);
+    lock.await.unwrap().unwrap();
+    copy.close().await;
+    maps.mirrored(&explorer).await;
+    eventually(LIMIT, || async { stale_since(&explorer, &maps.namespace).await.is_none() }).await;
+    explorer.close().await;
 }
 
 const RBAC: &[&str] = &["roles", "rolebindings", "clusterroles", "clusterrolebindings"];

@@ -13,21 +13,24 @@ use serde_json::json;
 use testbed::{Cluster, Scope, eventually, rule, scale, subject};
 
 use super::maps::Maps;
+use super::widgets::Widgets;
 use super::world::{HOME, LIMIT, Place, found, local, master, reader, somebody, synced};
 use access::Source;
 
-async fn open(place: &Place, cluster: &Cluster, retention: Option<Duration>) -> Explorer {
+const MAPS: &str = "v1/ConfigMap";
+
+async fn open(place: &Place, cluster: &Cluster, kind: &str, retention: Option<Duration>) -> Explorer {
     let mut options = place.options(&[]).await;
     options.local = Some(local(&reader(cluster)));
-    options.kinds = vec![KindSpec { retention, ..KindSpec::parse("v1/ConfigMap").unwrap() }];
+    options.kinds = vec![KindSpec { retention, ..KindSpec::parse(kind).unwrap() }];
     // The test cleans by itself.
     options.settings.cleaner_every = None;
     Explorer::open(options).await.unwrap()
 }
 
-async fn row(explorer: &Explorer, maps: &Maps, name: &str) -> Option<explorer::Row> {
+async fn row(explorer: &Explorer, namespace: &str, name: &str) -> Option<explorer::Row> {
     let visibility = explorer.visibility(&master()).await;
-    let query = Query::parse(&format!("ns:{} name:{name}", maps.namespace)).unwrap();
+    let query = Query::parse(&format!("ns:{namespace} name:{name}")).unwrap();
     explorer.read(|index| index.query(&query, &visibility)).rows.pop().map(|found| found.row)
 }
 
@@ -35,11 +38,11 @@ async fn row(explorer: &Explorer, maps: &Maps, name: &str) -> Option<explorer::R
 async fn an_object_that_is_being_deleted_is_shown_as_such_until_it_is_gone() {
     let cluster = Cluster::shared().await;
     let maps = Maps::new(cluster, HOME, "terminating").await;
-    let explorer = open(&Place::new(), cluster, None).await;
+    let explorer = open(&Place::new(), cluster, MAPS, None).await;
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
     let held: ConfigMap = serde_json::from_value(held).unwrap();
     maps.api.create(&PostParams::default(), &held).await.unwrap();
-    let status = || async { row(&explorer, &maps, "held").await.map(|row| (row.status, row.terminating)) };
+    let status = || async { row(&explorer, &maps.namespace, "held").await.map(|row| (row.status, row.terminating)) };
     eventually(LIMIT, || async { status().await == Some((Status::Unknown, false)) }).await;
     maps.delete("held").await;
     eventually(LIMIT, || async { status().await == Some((Status::Terminating, true)) }).await;
@@ -52,28 +55,32 @@ async fn an_object_that_is_being_deleted_is_shown_as_such_until_it_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_object_is_kept_for_as_long_as_its_kind_says_and_the_cleaners_second_run_does_nothing() {
     let cluster = Cluster::shared().await;
-    let maps = Maps::new(cluster, HOME, "retention").await;
-    maps.create("kept").await;
+    // A kind of its own: of any other, what tests beside this one delete would be kept and cleaned too.
+    let widgets = Widgets::new(cluster).await;
+    widgets.define("v1").await;
+    widgets.make("v1", "kept", json!({})).await;
     // Longer where other suites run beside this one: a restart must fit in.
     let seconds = scale().of(40, 10);
-    let (place, kept) = (Place::new(), Some(Duration::from_secs(seconds)));
-    let explorer = open(&place, cluster, kept).await;
-    eventually(LIMIT, || async { row(&explorer, &maps, "kept").await.is_some() }).await;
-    maps.delete("kept").await;
-    let gone = eventually(LIMIT, || async { row(&explorer, &maps, "kept").await.and_then(|row| row.deleted_at) }).await;
+    let (place, kind, kept) = (Place::new(), widgets.kind(), Some(Duration::from_secs(seconds)));
+    let explorer = open(&place, cluster, &kind, kept).await;
+    let namespace = widgets.namespace.as_str();
+    eventually(LIMIT, || async { row(&explorer, namespace, "kept").await.is_some() }).await;
+    widgets.delete("v1", "kept").await;
+    let gone =
+        eventually(LIMIT, || async { row(&explorer, namespace, "kept").await.and_then(|row| row.deleted_at) }).await;
     assert_eq!(explorer.clean().await.unwrap(), 0, "it is not time yet");
     // A restart changes nothing about it.
     explorer.close().await;
-    let explorer = open(&place, cluster, kept).await;
+    let explorer = open(&place, cluster, &kind, kept).await;
     synced(&explorer, HOME, 1).await;
-    assert_eq!(row(&explorer, &maps, "kept").await.and_then(|row| row.deleted_at), Some(gone));
+    assert_eq!(row(&explorer, namespace, "kept").await.and_then(|row| row.deleted_at), Some(gone));
     let cleaned = eventually(LIMIT, || async {
         let cleaned = explorer.clean().await.unwrap();
-        (row(&explorer, &maps, "kept").await.is_none()).then_some(cleaned)
+        row(&explorer, namespace, "kept").await.is_none().then_some(cleaned)
     })
     .await;
     assert!(jiff::Timestamp::now().as_millisecond() >= gone + 1000 * seconds.cast_signed(), "not before its time");
-    assert!(cleaned >= 1);
+    assert_eq!(cleaned, 1);
     assert_eq!(explorer.clean().await.unwrap(), 0, "a second run finds nothing to do");
     explorer.read(Index::audit).unwrap();
     explorer.close().await;
@@ -85,7 +92,7 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
     let maps = Maps::new(cluster, HOME, "heirs").await;
     maps.create("secretive").await;
     let (place, hour) = (Place::new(), Some(Duration::from_secs(3600)));
-    let mut explorer = open(&place, cluster, hour).await;
+    let mut explorer = open(&place, cluster, MAPS, hour).await;
     let heir = format!("heir-{}", maps.namespace);
     let rules = [rule(&["list"], &[""], &["configmaps"])];
     cluster.grant(Scope::Namespace(&maps.namespace), &[subject::user(&heir)], &rules).await;
@@ -98,7 +105,7 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
     for round in 0..3 {
         let secret = format!("secret-{round}");
         maps.create(&secret).await;
-        eventually(LIMIT, || async { row(&explorer, &maps, &secret).await.is_some() }).await;
+        eventually(LIMIT, || async { row(&explorer, &maps.namespace, &secret).await.is_some() }).await;
         if round == 2 {
             explorer.close().await;
         }
@@ -112,7 +119,7 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
         namespaces.create(&PostParams::default(), &again).await.unwrap();
         cluster.grant(Scope::Namespace(&maps.namespace), &[subject::user(&heir_name)], &rules).await;
         if round > 0 {
-            explorer = open(&place, cluster, hour).await;
+            explorer = open(&place, cluster, MAPS, hour).await;
             synced(&explorer, HOME, 1).await;
         }
         let own = format!("own-{round}");
@@ -122,7 +129,7 @@ async fn what_is_left_of_a_namespace_is_not_for_those_who_own_one_of_the_same_na
         // Whoever may read everywhere still sees what is left; the heir of the name does not.
         for name in ["secretive", &secret] {
             eventually(LIMIT, || async {
-                row(&explorer, &maps, name).await.is_some_and(|row| row.orphaned && row.deleted_at.is_some())
+                row(&explorer, &maps.namespace, name).await.is_some_and(|row| row.orphaned && row.deleted_at.is_some())
             })
             .await;
         }

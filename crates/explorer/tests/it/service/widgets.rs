@@ -54,11 +54,19 @@ impl Widgets {
 
     /// One of them, with this beside its metadata.
     pub(crate) async fn make(&self, version: &str, name: &str, data: Value) {
-        let kind = GroupVersionKind::gvk(&self.group, version, "Widget");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
-        let api: Api<DynamicObject> = Api::namespaced_with(self.cluster.client(), &self.namespace, &resource);
+        let (api, resource) = self.api(version);
         let widget = DynamicObject::new(name, &resource).data(data);
         api.create(&PostParams::default(), &widget).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, version: &str, name: &str) {
+        self.api(version).0.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    fn api(&self, version: &str) -> (Api<DynamicObject>, ApiResource) {
+        let kind = GroupVersionKind::gvk(&self.group, version, "Widget");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "widgets");
+        (Api::namespaced_with(self.cluster.client(), &self.namespace, &resource), resource)
     }
 
     pub(crate) async fn remove_definition(&self) {

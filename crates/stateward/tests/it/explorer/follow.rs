@@ -9,11 +9,11 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use reqwest::Response;
 use serde_json::{Value, json};
-use testbed::{Scope, eventually, rule, scale, subject};
+use testbed::{Scope, Toxiproxy, eventually, rule, scale, subject};
 use tokio::time::timeout;
 
-use super::{Person, World, beside, delete_map, in_path, make_map, maps_of, own, world};
-use crate::server::PATIENCE;
+use super::{KINDS, Person, World, beside, collector, delete_map, in_path, make_map, maps_of, own, world};
+use crate::server::{PATIENCE, Start};
 
 /// One event as it came.
 #[derive(Clone, Debug)]
@@ -223,6 +223,26 @@ async fn a_stream_ends_with_the_identity_and_with_the_server() {
         let took = stopped.elapsed();
         assert!(took < Duration::from_secs(18), "those who follow hold the server up: {took:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_ends_because_nobody_can_vouch_for_its_caller_says_so() {
+    let cluster = world().await.cluster;
+    let toxiproxy = Toxiproxy::start().unwrap();
+    let proxy = toxiproxy.proxy(cluster.url().trim_start_matches("https://")).await.unwrap();
+    let kubeconfig = collector(cluster).await.with_server(&format!("https://{}", proxy.address));
+    let server: &'static crate::server::Server =
+        Box::leak(Box::new(Start::new().collecting(&kubeconfig, KINDS).tls().serve()));
+    let world = World { server, cluster };
+    let (namespace, person, _) = start(world, "unvouched").await;
+    let mut stream = Stream::open(&person, &own(&namespace), None).await;
+    assert_eq!(stream.next().await.unwrap().kind, "ready");
+    proxy.cut().await.unwrap();
+    let end = stream.until("end", "").await;
+    let reason = end.data["reason"].as_str().unwrap();
+    assert!(reason.contains("nobody can tell now"), "{reason}");
+    proxy.heal().await.unwrap();
+    eventually(PATIENCE, || async { person.get("/v1/facets").await.0 == 200 }).await;
 }
 
 #[tokio::test]
