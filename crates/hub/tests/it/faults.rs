@@ -24,6 +24,7 @@ on_both!(
     what_lands_after_its_undo_is_undone_again,
     a_dead_backend_hides_no_other_value,
     many_values_of_a_dead_backend_take_one_limit,
+    what_a_backend_says_of_one_value_is_said_of_no_other,
     the_journal_can_be_ended_by_hand,
     addresses_are_limited,
 );
@@ -345,6 +346,26 @@ async fn many_values_of_a_dead_backend_take_one_limit(place: Place) {
     dead.moody.set("GetValue", Mood::Say("{garbage"));
     let error = world.hub.value(&ids[0], 1).await.unwrap_err().to_string();
     assert!(error.contains("the answer to GetValue is not JSON") && !error.contains("garbage"), "{error}");
+}
+
+async fn what_a_backend_says_of_one_value_is_said_of_no_other(place: Place) {
+    let world = World::new(place, patient()).await;
+    let outside = world.register("shelf").await;
+    let records = (0..40).map(|number| kept_in("shelf", &number.to_string())).collect();
+    let created = world.hub.create(batch(records)).await.unwrap();
+    let ids: Vec<String> = created.into_iter().map(|created| created.id).collect();
+    for code in [Code::DeadlineExceeded, Code::Unavailable, Code::Internal] {
+        for method in ["GetValue", "GetLockedBy"] {
+            outside.moody.set(method, Mood::FailFor(ids[0].clone(), code));
+        }
+        let values = world.hub.values(&first(&ids)).await.unwrap();
+        let failed: Vec<&str> = values.iter().filter(|(_, value)| value.is_err()).map(|(id, _)| &*id.record).collect();
+        assert_eq!((values.len(), failed), (40, vec![ids[0].as_str()]), "{code:?}");
+        let records = world.hub.records(&ids).await.unwrap();
+        let held = world.hub.locked_by(&records).await.unwrap();
+        let failed: Vec<&String> = held.iter().filter(|(_, held)| held.backend.is_err()).map(|(id, _)| id).collect();
+        assert_eq!((held.len(), failed), (40, vec![&ids[0]]), "{code:?}");
+    }
 }
 
 async fn the_journal_can_be_ended_by_hand(place: Place) {
