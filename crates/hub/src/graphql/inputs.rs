@@ -195,7 +195,7 @@ pub(super) struct TypeInstanceUsesRelationInput {
 pub(super) struct CreateTypeInstancesInput {
     type_instances: Vec<CreateTypeInstanceInput>,
     uses_relations: Vec<TypeInstanceUsesRelationInput>,
-    /// A request that comes again with the same key is answered as the first time, for a day.
+    /// A request of the same caller with the same key is answered as the first time, for a day.
     idempotency_key: Option<String>,
 }
 

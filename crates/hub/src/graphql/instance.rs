@@ -103,11 +103,11 @@ impl TypeInstance {
 
     async fn locked_by(
         &self,
-        #[graphql(default_with = "LockSource::Backend", desc = "BACKEND asks the storage backend, HUB does not")]
-        source: LockSource,
+        #[graphql(default_with = "Some(LockSource::Backend)", desc = "BACKEND asks the storage backend, HUB does not")]
+        source: Option<LockSource>,
     ) -> Result<Option<LockOwnerID>> {
         let hub = || self.held().map(|lock| lock.owner.clone());
-        let owner = match source {
+        let owner = match source.unwrap_or(LockSource::Backend) {
             LockSource::Hub => hub(),
             LockSource::Backend => match self.session.held(&self.record).await? {
                 Some(Held { backend: Ok(owner), .. }) => owner,

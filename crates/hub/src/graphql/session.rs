@@ -25,25 +25,35 @@ struct Inner {
     guard: Guard,
     reader: DataLoader<Reader, HashMapCache>,
     /// Records that the answer may still have.
-    left: AtomicUsize,
+    left: Arc<AtomicUsize>,
     most: usize,
     loads: Loads,
 }
 
 impl Session {
     pub(super) fn new(guard: Guard, most: usize, loads: &Loads) -> Session {
+        Session::within(guard, most, Arc::new(AtomicUsize::new(most)), loads)
+    }
+
+    fn within(guard: Guard, most: usize, left: Arc<AtomicUsize>, loads: &Loads) -> Session {
         let begin = {
             let loads = loads.clone();
             move |load| loads.add(load)
         };
         let reader = DataLoader::with_cache(Reader(guard.clone()), begin, HashMapCache::default());
         let reader = reader.delay(Duration::ZERO);
-        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most, loads: loads.clone() }))
+        Session(Arc::new(Inner { guard, reader, left, most, loads: loads.clone() }))
     }
 
     /// For another guard, in the same request.
     pub(super) fn with(&self, guard: Guard) -> Session {
         Session::new(guard, self.0.most, &self.0.loads)
+    }
+
+    /// For what is shown of a change: nothing of it is what was read before, for another change of the same request.
+    pub(super) fn anew(&self) -> Session {
+        let Inner { guard, left, most, loads, .. } = &*self.0;
+        Session::within(guard.clone(), *most, Arc::clone(left), loads)
     }
 
     pub(super) fn guard(&self) -> &Guard {
