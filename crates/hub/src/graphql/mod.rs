@@ -95,6 +95,9 @@ impl Api {
     pub fn prepare(&self, request: Request) -> Result<Prepared, Fault> {
         let Request { query, operation_name, variables } = request;
         scan::check(&query)?;
+        let query = scan::respelt(&query).into_owned();
+        // Some clients send an empty name with a document that has one operation.
+        let operation_name = operation_name.filter(|name| !name.is_empty());
         let mut document = parser::parse_query(&query).map_err(|error| unreadable(&error))?;
         limits::check(&document, self.0.settings.query)?;
         rewrite::leaves(&mut document);
