@@ -62,6 +62,8 @@ async fn what_is_no_request_is_a_400_that_says_why() {
             "hub.query_fields",
         ),
         (query("{ ...a } fragment a on Query { ...a }"), "BAD_REQUEST", "spreads itself"),
+        // Ways to a fragment that is not there are as many.
+        (query(&format!("{{ ...f0 }} {fragments}")), "TOO_LARGE", "hub.query_fields"),
         (query(r#"{ typeInstance(id: "\u0000") { id } }"#), "BAD_REQUEST", "NUL character"),
         (
             json!({ "query": "query($id: ID!) { typeInstance(id: $id) { id } }", "variables": { "id": "a\0" } })
