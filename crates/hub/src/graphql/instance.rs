@@ -70,7 +70,10 @@ impl TypeInstance {
 
     async fn related(&self, direction: Direction, first: Option<i32>) -> Result<Vec<TypeInstance>> {
         let (first, _) = inputs::page(first, None).map_err(|error| told(error.into()))?;
-        TypeInstance::all(&self.session, self.session.related(&self.record.id, direction, first).await?)
+        let related = self.session.related(&self.record.id, direction, first).await?;
+        self.session.spend(related.len())?;
+        let related = related.iter();
+        Ok(related.map(|record| TypeInstance { session: self.session.clone(), record: record.clone() }).collect())
     }
 
     fn wrap(&self, version: model::Version) -> TypeInstanceResourceVersion {
@@ -189,7 +192,7 @@ impl TypeInstance {
     async fn resource_versions(&self) -> Result<Vec<TypeInstanceResourceVersion>> {
         let versions = self.session.versions(&self.record.id).await?;
         self.session.spend(versions.len())?;
-        Ok(versions.into_iter().map(|version| self.wrap(version)).collect())
+        Ok(versions.iter().map(|version| self.wrap(version.clone())).collect())
     }
 }
 

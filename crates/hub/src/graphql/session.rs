@@ -77,7 +77,7 @@ impl Session {
         self.0.reader.load_one(id).await
     }
 
-    pub(super) async fn versions(&self, record: &str) -> Result<Vec<Version>, Error> {
+    pub(super) async fn versions(&self, record: &str) -> Result<Arc<[Version]>, Error> {
         Ok(self.0.reader.load_one(AllVersions(record.to_owned())).await?.unwrap_or_default())
     }
 
@@ -99,7 +99,7 @@ impl Session {
         record: &str,
         direction: Direction,
         first: Option<usize>,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Arc<[Arc<Record>]>, Error> {
         let key = RelatedTo { record: record.to_owned(), direction, first };
         Ok(self.0.reader.load_one(key).await?.unwrap_or_default())
     }
@@ -177,14 +177,15 @@ impl Loader<VersionId> for Reader {
     }
 }
 
+/// Lists are shared: whoever asked for one gets it before it is counted, and very many may have.
 impl Loader<AllVersions> for Reader {
-    type Value = Vec<Version>;
+    type Value = Arc<[Version]>;
     type Error = Error;
 
-    async fn load(&self, wanted: &[AllVersions]) -> Result<HashMap<AllVersions, Vec<Version>>, Error> {
+    async fn load(&self, wanted: &[AllVersions]) -> Result<HashMap<AllVersions, Arc<[Version]>>, Error> {
         let ids: Vec<String> = wanted.iter().map(|AllVersions(id)| id.clone()).collect();
         let versions = self.0.hub().versions_of(&ids).await.map_err(|error| told(error.into()))?;
-        Ok(versions.into_iter().map(|(id, versions)| (AllVersions(id), versions)).collect())
+        Ok(versions.into_iter().map(|(id, versions)| (AllVersions(id), versions.into())).collect())
     }
 }
 
@@ -230,10 +231,10 @@ impl Loader<HolderOf> for Reader {
 }
 
 impl Loader<RelatedTo> for Reader {
-    type Value = Vec<Record>;
+    type Value = Arc<[Arc<Record>]>;
     type Error = Error;
 
-    async fn load(&self, wanted: &[RelatedTo]) -> Result<HashMap<RelatedTo, Vec<Record>>, Error> {
+    async fn load(&self, wanted: &[RelatedTo]) -> Result<HashMap<RelatedTo, Arc<[Arc<Record>]>>, Error> {
         let mut alike: HashMap<(Direction, Option<usize>), Vec<String>> = HashMap::new();
         for RelatedTo { record, direction, first } in wanted {
             alike.entry((*direction, *first)).or_default().push(record.clone());
@@ -241,8 +242,9 @@ impl Loader<RelatedTo> for Reader {
         let mut found = HashMap::new();
         for ((direction, first), ids) in alike {
             let related = self.0.related(&ids, direction, first).await.map_err(told)?;
-            found
-                .extend(related.into_iter().map(|(record, records)| (RelatedTo { record, direction, first }, records)));
+            found.extend(related.into_iter().map(|(record, records)| {
+                (RelatedTo { record, direction, first }, records.into_iter().map(Arc::new).collect())
+            }));
         }
         Ok(found)
     }
