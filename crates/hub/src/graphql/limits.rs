@@ -66,7 +66,7 @@ struct Scales<'a> {
 
 /// More fragments within fragments, and selections within selections, could exhaust the stack of whoever walks through them.
 const FRAGMENTS: usize = 64;
-const LEVELS: usize = 256;
+pub(super) const LEVELS: usize = 256;
 
 impl Scales<'_> {
     fn weigh(&mut self, set: &SelectionSet) -> Result<Weight, Fault> {

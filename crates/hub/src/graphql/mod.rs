@@ -86,7 +86,9 @@ pub struct Prepared {
 
 impl Api {
     pub fn new(settings: Settings) -> Result<Api, parser::Error> {
-        let schema = Schema::build(Query, Mutation, Subscriptions).limit_directives(DIRECTIVES).finish();
+        let schema = Schema::build(Query, Mutation, Subscriptions);
+        // Fragments are levels, too, beside those that the setting counts.
+        let schema = schema.limit_directives(DIRECTIVES).limit_recursive_depth(limits::LEVELS).finish();
         let inputs = Inputs::of(&schema.sdl())?;
         Ok(Api(Arc::new(Inner { schema, inputs, settings })))
     }

@@ -82,6 +82,17 @@ async fn what_is_no_request_is_a_400_that_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fragments_are_no_fields_as_to_the_depth() {
+    let front = Front::open(Place::sqlite()).await;
+    let admin = front.admin().await;
+    let (open, close) = ("uses { ... on TypeInstance { ".repeat(18), " } }".repeat(18));
+    let query = format!("{{ typeInstance(id: \"builtin\") {{ ... {{ {open} id {close} }} }} }}");
+    assert_eq!(admin.data(&query, json!({})).await["typeInstance"], json!({ "uses": [] }));
+    let deep = format!("{{ typeInstance(id: \"builtin\") {{ {}id{} }} }}", "... { ".repeat(95), " }".repeat(95));
+    assert_eq!(admin.data(&deep, json!({})).await["typeInstance"]["id"], hub::model::BUILT_IN);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bodies_have_a_limit_and_a_kind() {
     let front = Front::open(Place::sqlite()).await;
     let admin = front.admin().await;
@@ -102,13 +113,28 @@ async fn bodies_have_a_limit_and_a_kind() {
     assert_eq!(&*text, br#"{"data":{"__typename":"Query"}}"#);
 }
 
+/// What tools ask for, in the form of the reference implementation.
+fn introspection() -> String {
+    let of_type = (0..9).fold("kind name".to_owned(), |inner, _| format!("kind name ofType {{ {inner} }}"));
+    format!(
+        "query IntrospectionQuery {{ __schema {{ queryType {{ name }} mutationType {{ name }} subscriptionType {{ name }}
+             types {{ ...FullType }} directives {{ name description locations args {{ ...InputValue }} }} }} }}
+         fragment FullType on __Type {{ kind name description
+             fields(includeDeprecated: true) {{ name description args {{ ...InputValue }} type {{ ...TypeRef }} isDeprecated deprecationReason }}
+             inputFields {{ ...InputValue }} interfaces {{ ...TypeRef }}
+             enumValues(includeDeprecated: true) {{ name description isDeprecated deprecationReason }}
+             possibleTypes {{ ...TypeRef }} }}
+         fragment InputValue on __InputValue {{ name description type {{ ...TypeRef }} defaultValue }}
+         fragment TypeRef on __Type {{ {of_type} }}"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_answered_whom_the_gate_does_not_let_in() {
     let front = Front::open(Place::sqlite()).await;
     let person = front.person(&["viewer@*"]).await;
     // Who is let in may read the schema, whatever else they may do.
-    let introspection = "{ __schema { types { name kind fields { name type { name ofType { name ofType { name ofType { name } } } } } } } }";
-    let schema = person.data(introspection, json!({})).await;
+    let schema = person.data(&introspection(), json!({})).await;
     let names: Vec<&str> =
         schema["__schema"]["types"].as_array().unwrap().iter().filter_map(|known| known["name"].as_str()).collect();
     for name in
