@@ -88,7 +88,12 @@ async fn fragments_are_no_fields_as_to_the_depth() {
     let (open, close) = ("uses { ... on TypeInstance { ".repeat(18), " } }".repeat(18));
     let query = format!("{{ typeInstance(id: \"builtin\") {{ ... {{ {open} id {close} }} }} }}");
     assert_eq!(admin.data(&query, json!({})).await["typeInstance"], json!({ "uses": [] }));
-    let deep = format!("{{ typeInstance(id: \"builtin\") {{ {}id{} }} }}", "... { ".repeat(95), " }".repeat(95));
+    // As many levels as there may be, in several fragments.
+    let fragment = |at: usize, next: &str| {
+        format!(" fragment f{at} on TypeInstance {{ {}{next}{} }}", "... { ".repeat(80), " }".repeat(80))
+    };
+    let fragments = fragment(0, "...f1") + &fragment(1, "...f2") + &fragment(2, "id");
+    let deep = format!("{{ typeInstance(id: \"builtin\") {{ ...f0 }} }}{fragments}");
     assert_eq!(admin.data(&deep, json!({})).await["typeInstance"]["id"], hub::model::BUILT_IN);
 }
 
