@@ -243,7 +243,7 @@ impl TypeInstanceResourceVersionSpec {
     /// Null where there is none, where the caller may not see it, or where valueError says why.
     async fn value(&self) -> Result<Option<Any>> {
         let TypeInstanceResourceVersion { session, record, version } = &self.0;
-        Ok(session.value(record, version.number).await?.and_then(Result::ok))
+        session.shown(session.value(record, version.number).await?)
     }
 
     /// Why there is no value, where there should be one.
@@ -279,5 +279,5 @@ impl TypeInstanceResourceVersionSpecBackend {
 
 async fn context(of: &TypeInstanceResourceVersion) -> Result<Option<Any>> {
     let TypeInstanceResourceVersion { session, record, version } = of;
-    Ok(session.context(record, version.number).await?.and_then(Result::ok))
+    session.shown(session.context(record, version.number).await?)
 }

@@ -64,6 +64,8 @@ pub struct Settings {
     pub query: QueryLimits,
     /// Records that one answer has at most, relations included.
     pub answer_records: usize,
+    /// Bytes of values and contexts that one answer has at most.
+    pub answer_bytes: usize,
 }
 
 /// What a client sends.
@@ -115,7 +117,7 @@ impl Api {
 
     pub async fn execute(&self, guard: Guard, prepared: Prepared) -> Response {
         let loads = Loads::default();
-        let session = Session::new(guard, self.0.settings.answer_records, &loads);
+        let session = Session::new(guard, self.0.settings, &loads);
         let response = loads.serve(self.0.schema.execute(prepared.request.data(session))).await;
         coded(prepared.order.put(response))
     }
@@ -123,7 +125,7 @@ impl Api {
     /// The answers to a request, one after another: those of a subscription, or the one of anything else.
     pub(crate) fn follow(&self, followed: Followed, prepared: Prepared) -> BoxStream<'static, Response> {
         let loads = Loads::default();
-        let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records, &loads);
+        let session = Session::new(followed.borrow().clone(), self.0.settings, &loads);
         let Prepared { request, order, .. } = prepared;
         let responses = loads.serve_all(self.0.schema.execute_stream(request.data(session).data(followed)));
         responses.map(move |response| coded(order.put(response))).boxed()
