@@ -86,6 +86,7 @@ async fn filters_look_at_any_version_unless_told_otherwise(place: Place) {
         (json!({ "typeRef": { "path": "(" } }), "filter.typeRef.path: "),
         (json!({ "typeRef": { "path": "a", "revision": "one" } }), "filter.typeRef.revision: "),
         (json!({ "attributes": [{ "path": "a b" }] }), "filter.attributes.path: "),
+        (json!({ "attributes": vec![a.clone(); 257] }), "filter.attributes: there are 257, and 256 is the most"),
         (json!({ "namespace": "A" }), "namespace: "),
     ] {
         let (code, text) = admin.refused(LIST, json!({ "filter": filter })).await;

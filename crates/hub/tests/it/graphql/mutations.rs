@@ -140,6 +140,12 @@ async fn attributes_are_cleared_by_an_empty_list_and_kept_by_null(place: Place) 
         let attributes = updated["updateTypeInstances"][0]["latestResourceVersion"]["metadata"]["attributes"].clone();
         assert_eq!(attributes.as_array().unwrap().len(), expected, "{given}");
     }
+    for (count, is_taken) in [(256, true), (257, false)] {
+        let attributes = vec![json!({ "path": "cap.attribute.a", "revision": "0.1.0" }); count];
+        let variables = json!({ "in": [{ "id": id, "typeInstance": { "attributes": attributes } }] });
+        let answer = admin.answer(UPDATE, variables).await;
+        assert_eq!(answer["errors"][0]["extensions"]["code"] == "INVALID", !is_taken, "{count}");
+    }
 }
 
 async fn null_is_absent_everywhere(place: Place) {
