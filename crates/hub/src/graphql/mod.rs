@@ -109,6 +109,10 @@ impl Api {
         let variables = self.0.inputs.variables(&operation.node, variables.as_deref())?;
         let kind = operation.node.ty;
         let order = Order::of(&operation.node.selection_set.node, &document.fragments);
+        if let Some(name) = order.repeated().filter(|_| kind == OperationType::Mutation) {
+            let text = format!("query: '{name}' is selected twice and done once: leave one out, or give it an alias");
+            return Err(Fault::malformed(text));
+        }
         let mut request = async_graphql::Request::new(query).variables(variables);
         request.operation_name = operation_name;
         request.set_parsed_query(document);

@@ -62,6 +62,14 @@ async fn what_is_no_request_is_a_400_that_says_why() {
             "hub.query_fields",
         ),
         (query("{ ...a } fragment a on Query { ...a }"), "BAD_REQUEST", "spreads itself"),
+        (
+            query(
+                "mutation { __typename applyTypes(manifests: []) { path } ...again } \
+                 fragment again on Mutation { __typename applyTypes(manifests: []) { path } }",
+            ),
+            "BAD_REQUEST",
+            "'applyTypes' is selected twice",
+        ),
         // Ways to a fragment that is not there are as many.
         (query(&format!("{{ ...f0 }} {fragments}")), "TOO_LARGE", "hub.query_fields"),
         (query(r#"{ typeInstance(id: "\u0000") { id } }"#), "BAD_REQUEST", "NUL character"),
