@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(checked(&chain(60)), Ok(()));
         assert!(checked(&chain(20_000)).unwrap_err().message.contains("fragments spread fragments"));
         let nested = |at: usize| {
-            let (open, close) = ("...{".repeat(90), "}".repeat(90));
+            let (open, close) = ("...{".repeat(50), "}".repeat(50));
             format!(" fragment f{at} on Q {{ {open}...f{}{close} }}", at + 1)
         };
         let document = format!("{{ ...f0 }}{}", (0..60).map(nested).collect::<String>());

@@ -97,10 +97,11 @@ async fn fragments_are_no_fields_as_to_the_depth() {
     let query = format!("{{ typeInstance(id: \"builtin\") {{ ... {{ {open} id {close} }} }} }}");
     assert_eq!(admin.data(&query, json!({})).await["typeInstance"], json!({ "uses": [] }));
     // As many levels as there may be, in several fragments.
-    let fragment = |at: usize, next: &str| {
-        format!(" fragment f{at} on TypeInstance {{ {}{next}{} }}", "... { ".repeat(80), " }".repeat(80))
+    let fragment = |at: usize| {
+        let next = if at < 4 { format!("...f{}", at + 1) } else { "id".to_owned() };
+        format!(" fragment f{at} on TypeInstance {{ {}{next}{} }}", "... { ".repeat(48), " }".repeat(48))
     };
-    let fragments = fragment(0, "...f1") + &fragment(1, "...f2") + &fragment(2, "id");
+    let fragments: String = (0..5).map(fragment).collect();
     let deep = format!("{{ typeInstance(id: \"builtin\") {{ ...f0 }} }}{fragments}");
     assert_eq!(admin.data(&deep, json!({})).await["typeInstance"]["id"], hub::model::BUILT_IN);
 }
