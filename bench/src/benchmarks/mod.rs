@@ -72,7 +72,7 @@ pub(crate) const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "hub",
-        about: "records over GraphQL with 1,000 and 10,000 of them (--full: 100,000), against bare SQLite and against fewer",
+        about: "records over GraphQL with 1,000, 10,000 and 100,000 of them, against fewer and against bare SQLite",
         run: Run::Rows(hub::run),
     },
     Benchmark {

@@ -62,20 +62,20 @@ impl TypeInstanceFilter {
         if let Some(namespace) = &namespace {
             names::check_namespace(namespace)?;
         }
-        let attributes = attributes.unwrap_or_default().into_iter().flatten().map(
-            |AttributeFilterInput { path, rule, revision }| {
-                Ok(AttributeFilter {
-                    path: parsed("filter.attributes.path", &path.0)?,
-                    revision: revision
-                        .map(|Version(revision)| parsed("filter.attributes.revision", &revision))
-                        .transpose()?,
-                    rule: match rule {
-                        Some(FilterRule::Exclude) => Rule::Exclude,
-                        Some(FilterRule::Include) | None => Rule::Include,
-                    },
-                })
-            },
-        );
+        let attributes = attributes.unwrap_or_default();
+        check_attributes("filter.attributes", attributes.len())?;
+        let attributes = attributes.into_iter().flatten().map(|AttributeFilterInput { path, rule, revision }| {
+            Ok(AttributeFilter {
+                path: parsed("filter.attributes.path", &path.0)?,
+                revision: revision
+                    .map(|Version(revision)| parsed("filter.attributes.revision", &revision))
+                    .transpose()?,
+                rule: match rule {
+                    Some(FilterRule::Exclude) => Rule::Exclude,
+                    Some(FilterRule::Include) | None => Rule::Include,
+                },
+            })
+        });
         let type_ref = type_ref.map(|TypeRefFilterInput { path, revision }| {
             let path =
                 PathPattern::parse(&path.0).map_err(|fault| Error::invalid(format!("filter.typeRef.path: {fault}")))?;
@@ -127,6 +127,7 @@ pub(super) struct AttributeReferenceInput {
 
 impl AttributeReferenceInput {
     fn read(given: Vec<AttributeReferenceInput>) -> Result<Vec<AttributeRef>, Error> {
+        check_attributes("attributes", given.len())?;
         let read = |AttributeReferenceInput { path, revision }: AttributeReferenceInput| {
             Ok(AttributeRef {
                 path: parsed("attributes.path", &path.0)?,
@@ -135,6 +136,16 @@ impl AttributeReferenceInput {
         };
         given.into_iter().map(read).collect()
     }
+}
+
+/// Every version has a copy of its own, and a statement can only ask for so many.
+const MOST_ATTRIBUTES: usize = 256;
+
+fn check_attributes(field: &str, count: usize) -> Result<(), Error> {
+    if count <= MOST_ATTRIBUTES {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{field}: there are {count}, and {MOST_ATTRIBUTES} is the most; leave some out")))
 }
 
 #[derive(InputObject)]
@@ -195,7 +206,7 @@ pub(super) struct TypeInstanceUsesRelationInput {
 pub(super) struct CreateTypeInstancesInput {
     type_instances: Vec<CreateTypeInstanceInput>,
     uses_relations: Vec<TypeInstanceUsesRelationInput>,
-    /// A request that comes again with the same key is answered as the first time, for a day.
+    /// A request of the same caller with the same key is answered as the first time, for a day.
     idempotency_key: Option<String>,
 }
 

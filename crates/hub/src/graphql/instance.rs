@@ -70,7 +70,10 @@ impl TypeInstance {
 
     async fn related(&self, direction: Direction, first: Option<i32>) -> Result<Vec<TypeInstance>> {
         let (first, _) = inputs::page(first, None).map_err(|error| told(error.into()))?;
-        TypeInstance::all(&self.session, self.session.related(&self.record.id, direction, first).await?)
+        let related = self.session.related(&self.record.id, direction, first).await?;
+        self.session.spend(related.len())?;
+        let related = related.iter();
+        Ok(related.map(|record| TypeInstance { session: self.session.clone(), record: record.clone() }).collect())
     }
 
     fn wrap(&self, version: model::Version) -> TypeInstanceResourceVersion {
@@ -103,11 +106,11 @@ impl TypeInstance {
 
     async fn locked_by(
         &self,
-        #[graphql(default_with = "LockSource::Backend", desc = "BACKEND asks the storage backend, HUB does not")]
-        source: LockSource,
+        #[graphql(default_with = "Some(LockSource::Backend)", desc = "BACKEND asks the storage backend, HUB does not")]
+        source: Option<LockSource>,
     ) -> Result<Option<LockOwnerID>> {
         let hub = || self.held().map(|lock| lock.owner.clone());
-        let owner = match source {
+        let owner = match source.unwrap_or(LockSource::Backend) {
             LockSource::Hub => hub(),
             LockSource::Backend => match self.session.held(&self.record).await? {
                 Some(Held { backend: Ok(owner), .. }) => owner,
@@ -189,7 +192,7 @@ impl TypeInstance {
     async fn resource_versions(&self) -> Result<Vec<TypeInstanceResourceVersion>> {
         let versions = self.session.versions(&self.record.id).await?;
         self.session.spend(versions.len())?;
-        Ok(versions.into_iter().map(|version| self.wrap(version)).collect())
+        Ok(versions.iter().map(|version| self.wrap(version.clone())).collect())
     }
 }
 
@@ -240,7 +243,7 @@ impl TypeInstanceResourceVersionSpec {
     /// Null where there is none, where the caller may not see it, or where valueError says why.
     async fn value(&self) -> Result<Option<Any>> {
         let TypeInstanceResourceVersion { session, record, version } = &self.0;
-        Ok(session.value(record, version.number).await?.and_then(Result::ok))
+        session.shown(session.value(record, version.number).await?)
     }
 
     /// Why there is no value, where there should be one.
@@ -276,5 +279,5 @@ impl TypeInstanceResourceVersionSpecBackend {
 
 async fn context(of: &TypeInstanceResourceVersion) -> Result<Option<Any>> {
     let TypeInstanceResourceVersion { session, record, version } = of;
-    Ok(session.context(record, version.number).await?.and_then(Result::ok))
+    session.shown(session.context(record, version.number).await?)
 }

@@ -21,7 +21,7 @@ struct Weight {
 }
 
 pub(super) fn check(document: &ExecutableDocument, limits: QueryLimits) -> Result<(), Fault> {
-    let mut scales = Scales { document, known: HashMap::new(), open: 0 };
+    let mut scales = Scales { document, known: HashMap::new(), open: 0, levels: 0 };
     let mut whole = Weight::default();
     for (_name, operation) in document.operations.iter() {
         whole.add(scales.weigh(&operation.node.selection_set.node)?);
@@ -60,14 +60,21 @@ struct Scales<'a> {
     known: HashMap<Name, Option<Weight>>,
     /// How many fragments are being weighed, one within the other.
     open: usize,
+    /// How many selections are, with those without a name.
+    levels: usize,
 }
 
-/// More fragments within fragments could exhaust the stack of whoever walks through them.
+/// More fragments within fragments, and selections within selections, could exhaust the stack of whoever walks through them.
 const FRAGMENTS: usize = 64;
+pub(super) const LEVELS: usize = 256;
 
 impl Scales<'_> {
     fn weigh(&mut self, set: &SelectionSet) -> Result<Weight, Fault> {
         let mut weight = Weight::default();
+        if self.levels >= LEVELS {
+            return Err(Fault::malformed(format!("query: selections are nested more than {LEVELS} levels deep")));
+        }
+        self.levels += 1;
         for selection in &set.items {
             weight.add(match &selection.node {
                 Selection::Field(field) => {
@@ -78,6 +85,7 @@ impl Scales<'_> {
                 Selection::FragmentSpread(spread) => self.fragment(&spread.node.fragment_name.node)?,
             });
         }
+        self.levels -= 1;
         Ok(weight)
     }
 
@@ -87,8 +95,8 @@ impl Scales<'_> {
             Some(None) => return Err(Fault::malformed("query: a fragment spreads itself")),
             None => {}
         }
-        // Validation says that there is no such fragment.
-        let Some(fragment) = self.document.fragments.get(name) else { return Ok(Weight::default()) };
+        // Validation says that there is no such fragment, but only after every way to it has been gone.
+        let Some(fragment) = self.document.fragments.get(name) else { return Ok(Weight { depth: 0, fields: 1 }) };
         if self.open >= FRAGMENTS {
             return Err(Fault::malformed(format!(
                 "query: fragments spread fragments more than {FRAGMENTS} levels deep"
@@ -144,11 +152,20 @@ mod tests {
         }
         document.push_str(" fragment f60 on Q { x }");
         assert!(checked(&document).unwrap_err().message.contains("hub.query_fields"));
+        // Nor where they lead to nothing.
+        let document = document.replace(" fragment f60 on Q { x }", "");
+        assert!(checked(&document).unwrap_err().message.contains("hub.query_fields"));
         let chain = |length: usize| {
             let links = (0..length).map(|at| format!(" fragment f{at} on Q {{ ...f{} }}", at + 1));
             format!("{{ ...f0 }}{}", links.collect::<Vec<_>>().concat())
         };
         assert_eq!(checked(&chain(60)), Ok(()));
         assert!(checked(&chain(20_000)).unwrap_err().message.contains("fragments spread fragments"));
+        let nested = |at: usize| {
+            let (open, close) = ("...{".repeat(50), "}".repeat(50));
+            format!(" fragment f{at} on Q {{ {open}...f{}{close} }}", at + 1)
+        };
+        let document = format!("{{ ...f0 }}{}", (0..60).map(nested).collect::<String>());
+        assert!(checked(&document).unwrap_err().message.contains("selections are nested"));
     }
 }

@@ -64,6 +64,8 @@ pub struct Settings {
     pub query: QueryLimits,
     /// Records that one answer has at most, relations included.
     pub answer_records: usize,
+    /// Bytes of values and contexts that one answer has at most.
+    pub answer_bytes: usize,
 }
 
 /// What a client sends.
@@ -86,7 +88,9 @@ pub struct Prepared {
 
 impl Api {
     pub fn new(settings: Settings) -> Result<Api, parser::Error> {
-        let schema = Schema::build(Query, Mutation, Subscriptions).limit_directives(DIRECTIVES).finish();
+        let schema = Schema::build(Query, Mutation, Subscriptions);
+        // Fragments are levels, too, beside those that the setting counts.
+        let schema = schema.limit_directives(DIRECTIVES).limit_recursive_depth(limits::LEVELS).finish();
         let inputs = Inputs::of(&schema.sdl())?;
         Ok(Api(Arc::new(Inner { schema, inputs, settings })))
     }
@@ -95,6 +99,9 @@ impl Api {
     pub fn prepare(&self, request: Request) -> Result<Prepared, Fault> {
         let Request { query, operation_name, variables } = request;
         scan::check(&query)?;
+        let query = scan::respelt(&query).into_owned();
+        // Some clients send an empty name with a document that has one operation.
+        let operation_name = operation_name.filter(|name| !name.is_empty());
         let mut document = parser::parse_query(&query).map_err(|error| unreadable(&error))?;
         limits::check(&document, self.0.settings.query)?;
         rewrite::leaves(&mut document);
@@ -102,6 +109,10 @@ impl Api {
         let variables = self.0.inputs.variables(&operation.node, variables.as_deref())?;
         let kind = operation.node.ty;
         let order = Order::of(&operation.node.selection_set.node, &document.fragments);
+        if let Some(name) = order.repeated().filter(|_| kind == OperationType::Mutation) {
+            let text = format!("query: '{name}' is selected twice and done once: leave one out, or give it an alias");
+            return Err(Fault::malformed(text));
+        }
         let mut request = async_graphql::Request::new(query).variables(variables);
         request.operation_name = operation_name;
         request.set_parsed_query(document);
@@ -110,7 +121,7 @@ impl Api {
 
     pub async fn execute(&self, guard: Guard, prepared: Prepared) -> Response {
         let loads = Loads::default();
-        let session = Session::new(guard, self.0.settings.answer_records, &loads);
+        let session = Session::new(guard, self.0.settings, &loads);
         let response = loads.serve(self.0.schema.execute(prepared.request.data(session))).await;
         coded(prepared.order.put(response))
     }
@@ -118,7 +129,7 @@ impl Api {
     /// The answers to a request, one after another: those of a subscription, or the one of anything else.
     pub(crate) fn follow(&self, followed: Followed, prepared: Prepared) -> BoxStream<'static, Response> {
         let loads = Loads::default();
-        let session = Session::new(followed.borrow().clone(), self.0.settings.answer_records, &loads);
+        let session = Session::new(followed.borrow().clone(), self.0.settings, &loads);
         let Prepared { request, order, .. } = prepared;
         let responses = loads.serve_all(self.0.schema.execute_stream(request.data(session).data(followed)));
         responses.map(move |response| coded(order.put(response))).boxed()

@@ -48,7 +48,7 @@ impl Mutation {
         &self,
         context: &Context<'_>,
         r#in: CreateTypeInstanceInput,
-        #[graphql(desc = "A request that comes again with the same key is answered as the first time, for a day")]
+        #[graphql(desc = "A request of the same caller with the same key is answered as the first time, for a day")]
         idempotency_key: Option<String>,
     ) -> Result<ID> {
         let batch = r#in.read().map(|record| Batch { records: vec![record], relations: Vec::new(), idempotency_key });
@@ -67,7 +67,7 @@ impl Mutation {
         let changes =
             r#in.into_iter().flatten().map(UpdateTypeInstancesInput::read).collect::<std::result::Result<_, _>>();
         let changes = changes.map_err(|error: Error| told(error.into()))?;
-        TypeInstance::all(session, session.guard().update(changes).await.map_err(told)?)
+        TypeInstance::all(&session.anew(), session.guard().update(changes).await.map_err(told)?)
     }
 
     /// With all its versions, unless another record uses it.
@@ -77,10 +77,10 @@ impl Mutation {
         id: ID,
         #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
         #[graphql(
-            default_with = "BackendFailure::Fail",
+            default_with = "Some(BackendFailure::Fail)",
             desc = "ORPHAN lets the record go although its backend does not answer; its value stays there"
         )]
-        on_backend_failure: BackendFailure,
+        on_backend_failure: Option<BackendFailure>,
     ) -> Result<ID> {
         delete(context, vec![id.0.clone()], owner_id, on_backend_failure).await?;
         Ok(id)
@@ -93,7 +93,7 @@ impl Mutation {
         context: &Context<'_>,
         ids: Vec<ID>,
         #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
-        #[graphql(default_with = "BackendFailure::Fail")] on_backend_failure: BackendFailure,
+        #[graphql(default_with = "Some(BackendFailure::Fail)")] on_backend_failure: Option<BackendFailure>,
     ) -> Result<Vec<ID>> {
         delete(context, texts(ids.clone()), owner_id, on_backend_failure).await?;
         Ok(ids)
@@ -106,7 +106,7 @@ impl Mutation {
         ids: Vec<ID>,
         #[graphql(name = "ownerID")] owner_id: Option<LockOwnerID>,
     ) -> Result<OrphanTypeInstancesOutput> {
-        let left = delete(context, texts(ids.clone()), owner_id, BackendFailure::Orphan).await?;
+        let left = delete(context, texts(ids.clone()), owner_id, Some(BackendFailure::Orphan)).await?;
         Ok(OrphanTypeInstancesOutput::of(ids, left))
     }
 
@@ -144,7 +144,7 @@ impl Mutation {
         let session = context.data::<Session>()?;
         let owner = owner_id.map(|LockOwnerID(owner)| owner);
         let moved = session.guard().move_records(texts(ids), to.0, owner).await.map_err(told)?;
-        TypeInstance::all(session, moved)
+        TypeInstance::all(&session.anew(), moved)
     }
 
     /// Ends a storage backend: with moveTo its records go there first, with orphan they go and their values stay outside.
@@ -153,10 +153,10 @@ impl Mutation {
         context: &Context<'_>,
         id: ID,
         move_to: Option<ID>,
-        #[graphql(default)] orphan: bool,
+        #[graphql(default_with = "Some(false)")] orphan: Option<bool>,
     ) -> Result<RetireStorageBackendOutput> {
         let session = context.data::<Session>()?;
-        let how = match (move_to, orphan) {
+        let how = match (move_to, orphan.unwrap_or_default()) {
             (Some(ID(to)), false) => Retire::MoveTo(to),
             (None, true) => Retire::Orphan,
             _ => {
@@ -217,12 +217,12 @@ async fn delete(
     context: &Context<'_>,
     ids: Vec<String>,
     owner: Option<LockOwnerID>,
-    on_backend_failure: BackendFailure,
+    on_backend_failure: Option<BackendFailure>,
 ) -> Result<Vec<LeftOutside>> {
     let session = context.data::<Session>()?;
     let on_backend_failure = match on_backend_failure {
-        BackendFailure::Fail => OnBackendFailure::Fail,
-        BackendFailure::Orphan => OnBackendFailure::Orphan,
+        None | Some(BackendFailure::Fail) => OnBackendFailure::Fail,
+        Some(BackendFailure::Orphan) => OnBackendFailure::Orphan,
     };
     let deletion = Deletion { ids, owner: owner.map(|LockOwnerID(owner)| owner), on_backend_failure };
     session.guard().delete(deletion).await.map_err(told)

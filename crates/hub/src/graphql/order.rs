@@ -1,6 +1,6 @@
 //! Puts the fields of an answer into the order in which they were selected; they come in the order in which they were ready.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 
 use async_graphql::indexmap::IndexMap;
@@ -16,6 +16,29 @@ pub(super) struct Order {
 impl Order {
     pub(super) fn of(selected: &SelectionSet, fragments: &HashMap<Name, Positioned<FragmentDefinition>>) -> Order {
         Order { selected: selected.clone(), fragments: fragments.clone() }
+    }
+
+    /// A name under which the operation is to answer two fields, which are one by the specification: carried out one by one,
+    /// both would be.
+    pub(super) fn repeated(&self) -> Option<&Name> {
+        self.first_repeated(&self.selected, &mut HashSet::new())
+    }
+
+    fn first_repeated<'a>(&'a self, set: &'a SelectionSet, seen: &mut HashSet<&'a Name>) -> Option<&'a Name> {
+        // Of those with conditions, one may be left out.
+        let mut certain = set.items.iter().filter(|selection| selection.node.directives().is_empty());
+        certain.find_map(|selection| match &selection.node {
+            Selection::Field(field) if field.node.name.node == "__typename" => None,
+            Selection::Field(field) => {
+                let name = &field.node.response_key().node;
+                (!seen.insert(name)).then_some(name)
+            }
+            Selection::InlineFragment(fragment) => self.first_repeated(&fragment.node.selection_set.node, seen),
+            Selection::FragmentSpread(spread) => {
+                let fragment = self.fragments.get(&spread.node.fragment_name.node)?;
+                self.first_repeated(&fragment.node.selection_set.node, seen)
+            }
+        })
     }
 
     pub(super) fn put(&self, mut response: Response) -> Response {

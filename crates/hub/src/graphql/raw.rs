@@ -37,7 +37,8 @@ impl Inputs {
         Ok(Inputs(objects))
     }
 
-    /// The variables of an operation; those that it does not declare are dropped.
+    /// The variables of an operation; those that it does not declare are dropped. What is not given is what the operation
+    /// says of it: conditions of `@include` and `@skip` are looked up among the given ones alone.
     pub(super) fn variables(
         &self,
         operation: &OperationDefinition,
@@ -52,15 +53,16 @@ impl Inputs {
         let mut variables = Variables::default();
         for definition in &operation.variable_definitions {
             let name = &definition.node.name.node;
-            if let Some(text) = given.get(name.as_str()) {
-                let value = self.value(text, &definition.node.var_type.node.base);
-                let value = value.ok_or_else(|| {
+            let value = match (given.get(name.as_str()), &definition.node.default_value) {
+                (Some(text), _) => self.value(text, &definition.node.var_type.node.base).ok_or_else(|| {
                     Fault::malformed(format!(
                         "variables.{name}: it is nested too deep, is no JSON, or has a NUL character in a name"
                     ))
-                })?;
-                variables.insert(name.clone(), value);
-            }
+                })?,
+                (None, Some(default)) => default.node.clone(),
+                (None, None) => continue,
+            };
+            variables.insert(name.clone(), value);
         }
         Ok(variables)
     }
@@ -194,6 +196,18 @@ mod tests {
         }
         assert_eq!(cut("Any", "null").unwrap(), Value::Null);
         assert_eq!(cut("In", "{\"value\": null}").unwrap(), Value::Object([(Name::new("value"), Value::Null)].into()));
+    }
+
+    #[test]
+    fn what_is_not_given_is_what_the_operation_says_of_it() {
+        let inputs = Inputs::of(SDL).unwrap();
+        let document = parser::parse_query("query($v: Any = {a: 1}, $w: Boolean! = true, $x: Int = 7, $y: Int) { a }");
+        let document = document.unwrap();
+        let (_, operation) = document.operations.iter().next().unwrap();
+        let given = RawValue::from_string("{\"x\": null}".to_owned()).unwrap();
+        let variables = inputs.variables(&operation.node, Some(&given)).unwrap();
+        assert_eq!(json(&variables["v"]).unwrap().text(), r#"{"a":1}"#);
+        assert_eq!((&variables["w"], &variables["x"], variables.get("y")), (&Value::from(true), &Value::Null, None));
     }
 
     #[test]

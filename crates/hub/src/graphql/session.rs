@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_graphql::dataloader::{DataLoader, HashMapCache, Loader};
 use async_graphql::{Error, ErrorExtensions as _};
 
+use super::Settings;
 use super::loads::Loads;
 use super::scalars::Any;
 use crate::VersionId;
@@ -24,26 +25,42 @@ pub(super) struct Session(Arc<Inner>);
 struct Inner {
     guard: Guard,
     reader: DataLoader<Reader, HashMapCache>,
-    /// Records that the answer may still have.
-    left: AtomicUsize,
-    most: usize,
+    left: Arc<Left>,
+    settings: Settings,
     loads: Loads,
 }
 
+/// What the answer may still have.
+struct Left {
+    records: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
 impl Session {
-    pub(super) fn new(guard: Guard, most: usize, loads: &Loads) -> Session {
+    pub(super) fn new(guard: Guard, settings: Settings, loads: &Loads) -> Session {
+        let (records, bytes) = (settings.answer_records.into(), settings.answer_bytes.into());
+        Session::within(guard, settings, Arc::new(Left { records, bytes }), loads)
+    }
+
+    fn within(guard: Guard, settings: Settings, left: Arc<Left>, loads: &Loads) -> Session {
         let begin = {
             let loads = loads.clone();
             move |load| loads.add(load)
         };
         let reader = DataLoader::with_cache(Reader(guard.clone()), begin, HashMapCache::default());
         let reader = reader.delay(Duration::ZERO);
-        Session(Arc::new(Inner { guard, reader, left: AtomicUsize::new(most), most, loads: loads.clone() }))
+        Session(Arc::new(Inner { guard, reader, left, settings, loads: loads.clone() }))
     }
 
     /// For another guard, in the same request.
     pub(super) fn with(&self, guard: Guard) -> Session {
-        Session::new(guard, self.0.most, &self.0.loads)
+        Session::new(guard, self.0.settings, &self.0.loads)
+    }
+
+    /// For what is shown of a change: nothing of it is what was read before, for another change of the same request.
+    pub(super) fn anew(&self) -> Session {
+        let Inner { guard, left, settings, loads, .. } = &*self.0;
+        Session::within(guard.clone(), *settings, Arc::clone(left), loads)
     }
 
     pub(super) fn guard(&self) -> &Guard {
@@ -52,22 +69,26 @@ impl Session {
 
     /// Counts records that go into the answer: relations of relations could make any number of them.
     pub(super) fn spend(&self, records: usize) -> Result<(), Error> {
-        let less = |left: usize| left.checked_sub(records);
-        if self.0.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
-            return Ok(());
+        let Inner { left, settings, .. } = &*self.0;
+        take(&left.records, records, settings.answer_records, "TypeInstances", "answer_records")
+    }
+
+    /// Counts a value or a context that goes into the answer: a small document can ask for a large one any number of times.
+    pub(super) fn shown(&self, document: Option<Document>) -> Result<Option<Any>, Error> {
+        let shown = document.and_then(Result::ok);
+        if let Some(Any(json)) = &shown {
+            let Inner { left, settings, .. } = &*self.0;
+            let what = "bytes of values and contexts";
+            take(&left.bytes, json.text().len(), settings.answer_bytes, what, "answer_bytes")?;
         }
-        let text = format!(
-            "the answer would have more than {} TypeInstances (the setting hub.answer_records); ask for less at once",
-            self.0.most
-        );
-        Err(Error::new(text).extend_with(|_, extensions| extensions.set("code", "TOO_LARGE")))
+        Ok(shown)
     }
 
     pub(super) async fn version(&self, id: VersionId) -> Result<Option<Version>, Error> {
         self.0.reader.load_one(id).await
     }
 
-    pub(super) async fn versions(&self, record: &str) -> Result<Vec<Version>, Error> {
+    pub(super) async fn versions(&self, record: &str) -> Result<Arc<[Version]>, Error> {
         Ok(self.0.reader.load_one(AllVersions(record.to_owned())).await?.unwrap_or_default())
     }
 
@@ -89,10 +110,20 @@ impl Session {
         record: &str,
         direction: Direction,
         first: Option<usize>,
-    ) -> Result<Vec<Record>, Error> {
+    ) -> Result<Arc<[Arc<Record>]>, Error> {
         let key = RelatedTo { record: record.to_owned(), direction, first };
         Ok(self.0.reader.load_one(key).await?.unwrap_or_default())
     }
+}
+
+fn take(left: &AtomicUsize, count: usize, most: usize, what: &str, setting: &str) -> Result<(), Error> {
+    let less = |left: usize| left.checked_sub(count);
+    if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+        return Ok(());
+    }
+    let text =
+        format!("the answer would have more than {most} {what} (the setting hub.{setting}); ask for less at once");
+    Err(Error::new(text).extend_with(|_, extensions| extensions.set("code", "TOO_LARGE")))
 }
 
 /// A failure as the answer tells it.
@@ -167,14 +198,15 @@ impl Loader<VersionId> for Reader {
     }
 }
 
+/// Lists are shared: whoever asked for one gets it before it is counted, and very many may have.
 impl Loader<AllVersions> for Reader {
-    type Value = Vec<Version>;
+    type Value = Arc<[Version]>;
     type Error = Error;
 
-    async fn load(&self, wanted: &[AllVersions]) -> Result<HashMap<AllVersions, Vec<Version>>, Error> {
+    async fn load(&self, wanted: &[AllVersions]) -> Result<HashMap<AllVersions, Arc<[Version]>>, Error> {
         let ids: Vec<String> = wanted.iter().map(|AllVersions(id)| id.clone()).collect();
         let versions = self.0.hub().versions_of(&ids).await.map_err(|error| told(error.into()))?;
-        Ok(versions.into_iter().map(|(id, versions)| (AllVersions(id), versions)).collect())
+        Ok(versions.into_iter().map(|(id, versions)| (AllVersions(id), versions.into())).collect())
     }
 }
 
@@ -220,10 +252,10 @@ impl Loader<HolderOf> for Reader {
 }
 
 impl Loader<RelatedTo> for Reader {
-    type Value = Vec<Record>;
+    type Value = Arc<[Arc<Record>]>;
     type Error = Error;
 
-    async fn load(&self, wanted: &[RelatedTo]) -> Result<HashMap<RelatedTo, Vec<Record>>, Error> {
+    async fn load(&self, wanted: &[RelatedTo]) -> Result<HashMap<RelatedTo, Arc<[Arc<Record>]>>, Error> {
         let mut alike: HashMap<(Direction, Option<usize>), Vec<String>> = HashMap::new();
         for RelatedTo { record, direction, first } in wanted {
             alike.entry((*direction, *first)).or_default().push(record.clone());
@@ -231,8 +263,9 @@ impl Loader<RelatedTo> for Reader {
         let mut found = HashMap::new();
         for ((direction, first), ids) in alike {
             let related = self.0.related(&ids, direction, first).await.map_err(told)?;
-            found
-                .extend(related.into_iter().map(|(record, records)| (RelatedTo { record, direction, first }, records)));
+            found.extend(related.into_iter().map(|(record, records)| {
+                (RelatedTo { record, direction, first }, records.into_iter().map(Arc::new).collect())
+            }));
         }
         Ok(found)
     }

@@ -1,6 +1,9 @@
 //! What changes records. What the caller may not get is not there, in the same words.
 
 use access::Action;
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use jiff::SignedDuration;
 
 use super::acts::together;
@@ -8,18 +11,27 @@ use super::relations::{Targets, act, is_in_use, makes_default};
 use super::{Failure, Guard};
 use crate::model::{Lock, Record};
 use crate::rules::locks::{Standing, standing};
+use crate::rules::names;
 use crate::rules::texts::{self, Fault, Kept};
 use crate::{Batch, Change, Created, Deletion, Error, LeftOutside, OnBackendFailure};
 
 impl Guard {
     /// Creates records, all of them or none.
-    pub async fn create(&self, batch: Batch) -> Result<Vec<Created>, Failure> {
+    pub async fn create(&self, mut batch: Batch) -> Result<Vec<Created>, Failure> {
         self.check_count(batch.records.len() + batch.relations.len())?;
+        batch.idempotency_key = batch.idempotency_key.map(|key| self.own_key(&key)).transpose()?;
         self.check_backends(&batch).await?;
         let mut acts = self.acts_of_creation(&batch).await?;
         acts.extend(self.acts_of_relations(&batch).await?);
         let hub = self.hub.clone();
         together(&self.caller, acts, async move { hub.create(batch).await }).await
+    }
+
+    /// The key of a request as it is kept: somebody else's of the same text is another, neither answered nor in the way.
+    fn own_key(&self, key: &str) -> Result<String, Error> {
+        names::check_label("idempotencyKey", key)?;
+        let own = format!("{}\0{key}", self.caller.identity().user);
+        Ok(BASE64_STANDARD.encode(digest(&SHA256, own.as_bytes())))
     }
 
     /// Gives records a new version; the answer has those that the caller may get.

@@ -41,9 +41,6 @@ pub(super) fn read(row: &Row) -> Result<Sealed, Error> {
 
 /// Tells whether the record was the subject of no other entry.
 pub(crate) fn insert(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> Result<bool, Error> {
-    let context = intent.context.as_ref();
-    let sealed =
-        context.map(|context| unlocked.seal(&intent.record, intent.last, Part::Intent, context)).transpose()?;
     let inserted = tx.execute(
         "INSERT INTO hub_journal (id, operation, kind, state, record, subject, backend, target, first, last, holder, context, owner, \
          epoch, lease_until, deadline, attempts, fault, made_at) \
@@ -59,7 +56,7 @@ pub(crate) fn insert(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> R
             i64::from(intent.first),
             i64::from(intent.last),
             intent.holder.as_deref(),
-            sealed,
+            sealed_context(intent, unlocked)?,
             &intent.owner,
             intent.epoch,
             intent.lease_until.as_microsecond(),
@@ -68,6 +65,11 @@ pub(crate) fn insert(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> R
         ],
     )?;
     Ok(inserted > 0)
+}
+
+fn sealed_context(intent: &Intent, unlocked: &Unlocked) -> Result<Option<Vec<u8>>, Error> {
+    let seal = |context| unlocked.seal(&intent.record, intent.last, Part::Intent, context);
+    intent.context.as_ref().map(seal).transpose()
 }
 
 /// Which of these records are the subject of an entry, in their order.
@@ -129,21 +131,28 @@ impl Fate {
 }
 
 /// Gives an entry up that is still with whoever began it, and still as it was. Tells whether it was: one that was committed
-/// after all is left alone.
-pub(crate) fn abort(tx: &mut Tx<'_>, intent: &Intent, fate: Fate, left: Left) -> Result<bool, Error> {
+/// after all is left alone. Its context is kept as it is by now.
+pub(crate) fn abort(
+    tx: &mut Tx<'_>,
+    intent: &Intent,
+    fate: Fate,
+    left: Left,
+    unlocked: &Unlocked,
+) -> Result<bool, Error> {
     if fate == Fate::Nothing {
         let sql = "DELETE FROM hub_journal WHERE id = $1 AND owner = $2 AND epoch = $3 AND state = 'called'";
         return Ok(tx.execute(sql, params![&intent.id, &intent.owner, intent.epoch])? > 0);
     }
     let left = fate.applied(intent, left);
-    let sql = "UPDATE hub_journal SET state = $1, deadline = $2, lease_until = $3 \
-               WHERE id = $4 AND owner = $5 AND epoch = $6 AND state = 'called'";
+    let sql = "UPDATE hub_journal SET state = $1, deadline = $2, lease_until = $3, context = $4 \
+               WHERE id = $5 AND owner = $6 AND epoch = $7 AND state = 'called'";
     let changed = tx.execute(
         sql,
         params![
             left.state.as_str(),
             left.deadline.as_microsecond(),
             left.lease_until.as_microsecond(),
+            sealed_context(intent, unlocked)?,
             &left.id,
             &left.owner,
             left.epoch
@@ -180,16 +189,13 @@ pub(crate) fn keep(tx: &mut Tx<'_>, intent: &Intent) -> Result<bool, Error> {
 /// A record is in its new place: what is left of the entry is the copy in the old one, which is nobody's subject. Tells
 /// whether it was ours to say so.
 pub(crate) fn switched(tx: &mut Tx<'_>, intent: &Intent, unlocked: &Unlocked) -> Result<bool, Error> {
-    let context = intent.context.as_ref();
-    let sealed =
-        context.map(|context| unlocked.seal(&intent.record, intent.last, Part::Intent, context)).transpose()?;
     let sql = "UPDATE hub_journal SET state = $1, subject = NULL, context = $2, lease_until = $3, deadline = $4 \
                WHERE id = $5 AND owner = $6 AND epoch = $7 AND state = 'called'";
     let changed = tx.execute(
         sql,
         params![
             IntentState::Forward.as_str(),
-            sealed,
+            sealed_context(intent, unlocked)?,
             intent.lease_until.as_microsecond(),
             intent.deadline.as_microsecond(),
             &intent.id,

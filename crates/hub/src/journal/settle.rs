@@ -36,11 +36,12 @@ impl Hub {
         let (now, id) = (self.now(), operation.id.clone());
         let after = |time| now.checked_add(time).unwrap_or(Timestamp::MAX);
         let left = Left { lease_until: after(times.phase() + times.margin), deadline: after(times.grace) };
+        let unlocked = self.sealing().unlock().await?;
         let say_so = move |tx: &mut Tx<'_>| {
             delete_reservations(tx, &id)?;
             let mut open = Vec::new();
             for (intent, fate) in &fates {
-                if abort(tx, intent, *fate, left)? && *fate != Fate::Nothing {
+                if abort(tx, intent, *fate, left, &unlocked)? && *fate != Fate::Nothing {
                     open.push(fate.applied(intent, left));
                 }
             }

@@ -1,11 +1,12 @@
 //! What backends know of records: values and locks, many at once, each with an answer of its own.
 //!
-//! Every backend is asked beside the others. One that does not answer in time is not asked again for the rest of the same
-//! list: a list takes one limit, however much of it is kept there.
+//! Every backend is asked beside the others. One that answers nothing at all in time is not asked again for the rest of the
+//! same list: a list takes one limit, however much of it is kept there. One that answers for the others is asked for the
+//! rest, too, unless it fails too often.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backends::Code;
 use db::{Tx, params};
@@ -83,7 +84,7 @@ impl Hub {
             let value = read(&backend, &asked, within).await;
             (asked.id, value)
         };
-        self.values_by(wanted, ask).await
+        self.values_by(wanted, within, ask).await
     }
 
     /// The same for somebody who may ask for the same in several requests: what is under way already is not asked for again.
@@ -104,7 +105,7 @@ impl Hub {
             let value = self.flights().join(flight, async move { read(&backend, &asked, within).await }).await;
             (id, value)
         };
-        self.values_by(wanted, ask).await
+        self.values_by(wanted, within, ask).await
     }
 
     /// How many reads of values found the same one of the same reader under way.
@@ -115,6 +116,7 @@ impl Hub {
     async fn values_by<F, A>(
         &self,
         wanted: &[VersionId],
+        within: Duration,
         ask: F,
     ) -> Result<HashMap<VersionId, Result<Json, Error>>, Error>
     where
@@ -141,7 +143,7 @@ impl Hub {
                 }
             }
         }
-        for (id, value) in self.ask_all(outside, ask).await {
+        for (id, value) in self.ask_all(outside, within, ask).await {
             match value {
                 Ok(Some(value)) => _ = values.insert(id, Ok(value)),
                 Ok(None) => {}
@@ -189,7 +191,7 @@ impl Hub {
             };
             (asked.id, holder)
         };
-        for (id, holder) in self.ask_all(outside, ask).await {
+        for (id, holder) in self.ask_all(outside, within, ask).await {
             let Some(told) = told.get_mut(&id.record) else { continue };
             match holder {
                 Ok(Some(holder)) => told.backend = Ok(holder),
@@ -205,14 +207,19 @@ impl Hub {
         self.context(&record.id, record.latest).await
     }
 
-    async fn ask_all<T, F, A>(&self, outside: HashMap<String, Vec<Asked>>, ask: F) -> Vec<(VersionId, Result<T, Error>)>
+    async fn ask_all<T, F, A>(
+        &self,
+        outside: HashMap<String, Vec<Asked>>,
+        within: Duration,
+        ask: F,
+    ) -> Vec<(VersionId, Result<T, Error>)>
     where
         F: Fn(Arc<Backend>, Asked) -> A + Copy,
         A: Future<Output = (VersionId, Result<T, Trouble>)>,
     {
         let groups = outside.into_iter().map(|(id, asked)| async move {
             match self.backend(&id).await {
-                Ok(backend) => ask_one(&backend, asked, ask).await,
+                Ok(backend) => ask_one(&backend, asked, within, ask).await,
                 Err(error) => {
                     let text = error.to_string();
                     let refused = |asked: Asked| {
@@ -246,26 +253,58 @@ async fn read(backend: &Backend, asked: &Asked, within: Duration) -> Result<Opti
     backend.kept_value(&call, asked.id.number, asked.context.as_ref(), asked.has_value).await
 }
 
-/// Asks one backend, until it does not answer.
-async fn ask_one<T, F, A>(backend: &Arc<Backend>, asked: Vec<Asked>, ask: F) -> Vec<(VersionId, Result<T, Error>)>
+/// What one backend has said during a list.
+#[derive(Default)]
+struct Heard {
+    answers: usize,
+    silences: usize,
+    /// Why it is not asked any more.
+    given_up: Option<Trouble>,
+}
+
+impl Heard {
+    /// How a call ended that began when there were so many answers.
+    fn note(&mut self, trouble: Option<&Trouble>, answers_before: usize, was_long: bool) {
+        let is_silence = |trouble: &&Trouble| matches!(trouble.code, Code::DeadlineExceeded | Code::Unavailable);
+        let Some(trouble) = trouble.filter(is_silence) else {
+            self.answers += 1;
+            return;
+        };
+        self.silences += 1;
+        // A backend may say of one record alone that it is out of reach, and at once.
+        let is_dead = was_long && self.answers == answers_before;
+        if is_dead || self.silences >= AT_ONCE {
+            self.given_up.get_or_insert_with(|| trouble.clone());
+        }
+    }
+}
+
+/// Asks one backend, until it is given up.
+async fn ask_one<T, F, A>(
+    backend: &Arc<Backend>,
+    asked: Vec<Asked>,
+    within: Duration,
+    ask: F,
+) -> Vec<(VersionId, Result<T, Error>)>
 where
     F: Fn(Arc<Backend>, Asked) -> A + Copy,
     A: Future<Output = (VersionId, Result<T, Trouble>)>,
 {
-    let silent: Mutex<Option<Trouble>> = Mutex::new(None);
+    let heard: Mutex<Heard> = Mutex::default();
     let answers = asked.into_iter().map(|asked| {
-        let silent = &silent;
+        let heard = &heard;
         async move {
-            let before = silent.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some(trouble) = before {
+            let (given_up, before) = {
+                let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                (heard.given_up.clone(), heard.answers)
+            };
+            if let Some(trouble) = given_up {
                 return (asked.id, Err(trouble.error()));
             }
+            let begun = Instant::now();
             let (id, answer) = ask(Arc::clone(backend), asked).await;
-            if let Err(trouble) = &answer
-                && matches!(trouble.code, Code::DeadlineExceeded | Code::Unavailable)
-            {
-                *silent.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble.clone());
-            }
+            let was_long = begun.elapsed() >= within / 2;
+            heard.lock().unwrap_or_else(PoisonError::into_inner).note(answer.as_ref().err(), before, was_long);
             (id, answer.map_err(|trouble| trouble.error()))
         }
     });
@@ -292,4 +331,32 @@ fn read_kept(tx: &mut Tx<'_>, wanted: &[VersionId], to: &mut Vec<Kept>) -> Resul
         to.push(Kept { id, backend: row.get(2)?, value: row.get(3)?, context: row.get(4)?, has_value });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_is_given_up_when_it_answers_nothing_or_fails_too_often() {
+        let trouble = |code| Trouble::new(code, String::new());
+        let (late, away, other) =
+            (trouble(Code::DeadlineExceeded), trouble(Code::Unavailable), trouble(Code::NotFound));
+        let mut heard = Heard::default();
+        heard.note(Some(&late), 0, false);
+        assert!(heard.given_up.is_none(), "it said so at once, of one record");
+        heard.note(None, 0, false);
+        heard.note(Some(&other), 0, true);
+        heard.note(Some(&late), 0, true);
+        assert!(heard.given_up.is_none() && heard.answers == 2, "it answered for others meanwhile");
+        heard.note(Some(&late), 2, true);
+        assert!(heard.given_up.is_some(), "it answered nothing meanwhile");
+        let mut heard = Heard::default();
+        for _ in 1..AT_ONCE {
+            heard.note(Some(&away), 0, false);
+        }
+        assert!(heard.given_up.is_none());
+        heard.note(Some(&away), 0, false);
+        assert!(heard.given_up.is_some());
+    }
 }

@@ -111,7 +111,7 @@ impl Going {
                     }
                 }
                 // To be tried again at once, by whoever looks after the journal.
-                Some(fate) => _ = journal::abort(tx, intent, *fate, self.left)?,
+                Some(fate) => _ = journal::abort(tx, intent, *fate, self.left, &self.unlocked)?,
             }
         }
         self.remove(tx, &gone)

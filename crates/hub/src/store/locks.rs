@@ -125,7 +125,7 @@ impl Releasing {
                         released.push(record.clone());
                     }
                 }
-                Some(fate) => _ = journal::abort(tx, intent, *fate, self.left)?,
+                Some(fate) => _ = journal::abort(tx, intent, *fate, self.left, &self.unlocked)?,
             }
         }
         if fates.iter().all(|(_record, _intent, fate)| fate.is_none()) {

@@ -7,10 +7,10 @@ use backends::Code;
 use futures::stream::{StreamExt as _, iter};
 use jiff::Timestamp;
 
-use crate::Error;
 use crate::hub::Hub;
 use crate::journal::{Fate, Intent, IntentKind, Left};
 use crate::storage::{Destination, Landed, Trouble};
+use crate::{Error, Json};
 
 /// Calls at a time.
 const AT_ONCE: usize = 16;
@@ -66,6 +66,23 @@ impl<T> Outcome<T> {
             Some(Ok(_)) => Fate::Undo,
         }
     }
+}
+
+/// The entries of a change that does not take place, with what is left to do. A backend finds what it did by the context that
+/// it told.
+pub(super) fn given_up<T>(
+    outcomes: Vec<Outcome<T>>,
+    fate: impl Fn(&Outcome<T>) -> Fate,
+    told: impl Fn(T) -> Option<Json>,
+) -> Vec<(Intent, Fate)> {
+    let given_up = |outcome: Outcome<T>| {
+        let fate = fate(&outcome);
+        match outcome.done {
+            Some(Ok(done)) => (Intent { context: told(done), ..outcome.intent }, fate),
+            _ => (outcome.intent, fate),
+        }
+    };
+    outcomes.into_iter().map(given_up).collect()
 }
 
 /// The failures among the outcomes.

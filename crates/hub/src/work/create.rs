@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::calls::{Others, Outcome, call_all, troubles};
+use super::calls::{Others, Outcome, call_all, given_up, troubles};
 use crate::failpoints::Step;
 use crate::hub::Hub;
 use crate::journal::{Fate, Operation};
@@ -59,8 +59,7 @@ impl Hub {
         .await;
         let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
-            let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
-            self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
+            self.give_up(&operation, given_up(outcomes, Outcome::fate, |context| context)).await?;
             return Err(texts::create(&faults));
         }
         let context = |outcome: &Outcome<Option<Json>>| {
@@ -79,8 +78,7 @@ impl Hub {
                 Ok(created)
             }
             Err(error) => {
-                let fates = outcomes.into_iter().map(|outcome| (outcome.intent, Fate::UndoTwice)).collect();
-                self.give_up(&operation, fates).await?;
+                self.give_up(&operation, given_up(outcomes, |_| Fate::UndoTwice, |context| context)).await?;
                 Err(error)
             }
         }

@@ -205,6 +205,7 @@ impl Hub {
             })?;
             Step::MoveCopied.hit();
             landed = Landed::Perhaps;
+            intent.context.clone_from(&context);
             copies.push(Copied { version, value: None, context, has_value });
         }
         let lock = moving.record.lock.as_ref().filter(|lock| holds(lock, self.now()));

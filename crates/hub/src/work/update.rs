@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use backends::Mode;
 
-use super::calls::{Others, call_all, troubles};
+use super::calls::{Others, Outcome, call_all, given_up, troubles};
 use crate::failpoints::Step;
 use crate::hub::Hub;
 use crate::journal::{Calling, Fate, Intent, Operation};
@@ -123,8 +123,7 @@ impl Hub {
             call_all(&intents, Others::Stop, |index, _intent| add_versions(&updating, &calling, &begun[index])).await;
         let faults: Vec<Fault> = troubles(&outcomes).into_iter().map(Trouble::fault).collect();
         if !faults.is_empty() {
-            let fates = outcomes.into_iter().map(|outcome| (outcome.fate(), outcome.intent));
-            self.give_up(&operation, fates.map(|(fate, intent)| (intent, fate)).collect()).await?;
+            self.give_up(&operation, given_up(outcomes, Outcome::fate, newest)).await?;
             return Err(texts::update(&faults));
         }
         let done = outcomes.iter().filter_map(|outcome| outcome.done.as_ref()?.as_ref().ok());
@@ -140,12 +139,16 @@ impl Hub {
                 Ok(updated)
             }
             Err(error) => {
-                let fates = outcomes.into_iter().map(|outcome| (outcome.intent, Fate::Undo)).collect();
-                self.give_up(&operation, fates).await?;
+                self.give_up(&operation, given_up(outcomes, |_| Fate::Undo, newest)).await?;
                 Err(error)
             }
         }
     }
+}
+
+/// The context of the last version that was added.
+fn newest(mut contexts: Vec<(usize, Option<Json>)>) -> Option<Json> {
+    contexts.pop().and_then(|(_index, context)| context)
 }
 
 /// Adds the versions of one record at its backend, one after another. Tells the contexts, by the index of their change.

@@ -19,11 +19,13 @@ on_both!(
     a_deletion_is_refused_or_carried_through,
     what_one_that_stays_uses_stays_too,
     nobody_waits_for_what_is_undone,
+    what_is_undone_is_named_by_the_context_that_its_backend_told,
     a_lost_value_is_told_and_never_moved,
     an_orphan_goes_without_its_backend,
     what_lands_after_its_undo_is_undone_again,
     a_dead_backend_hides_no_other_value,
     many_values_of_a_dead_backend_take_one_limit,
+    what_a_backend_says_of_one_value_is_said_of_no_other,
     the_journal_can_be_ended_by_hand,
     addresses_are_limited,
 );
@@ -201,6 +203,47 @@ async fn nobody_waits_for_what_is_undone(place: Place) {
     assert!(outside.original.ids().is_empty());
 }
 
+async fn what_is_undone_is_named_by_the_context_that_its_backend_told(place: Place) {
+    let world = World::new(place, hasty()).await;
+    let good = world.register_with("good", r#"{"type":"object"}"#).await;
+    let bad = world.register("bad").await;
+    let told = |method: &str, context: &str| {
+        let contexts = good.moody.contexts(method);
+        assert!(!contexts.is_empty() && contexts.iter().all(|told| told.as_deref() == Some(context)), "{contexts:?}");
+        contexts.len()
+    };
+    for method in ["OnCreate", "OnUpdate"] {
+        good.moody.set(method, Mood::Say(r#"{"path":"told"}"#));
+        bad.moody.set(method, Mood::Fail(Code::InvalidArgument));
+    }
+    world.hub.create(batch(vec![kept_in("good", "1"), kept_in("bad", "1")])).await.unwrap_err();
+    world.settled().await;
+    assert_eq!(told("OnDelete", r#"{"path":"told"}"#), 2, "once more later, as the journal has it");
+    assert!(good.original.ids().is_empty());
+
+    bad.moody.be_well();
+    let ids = [create(&world.hub, kept_in("good", "1")).await, create(&world.hub, kept_in("bad", "1")).await];
+    good.moody.set("OnUpdate", Mood::Say(r#"{"path":"newer"}"#));
+    bad.moody.set("OnUpdate", Mood::Fail(Code::InvalidArgument));
+    let change = |id: &String| Change { id: id.clone(), value: Some(json("2")), ..Change::default() };
+    world.hub.update(ids.iter().map(change).collect()).await.unwrap_err();
+    world.settled().await;
+    told("OnDeleteRevision", r#"{"path":"newer"}"#);
+    assert_eq!(versions(&good.original, &ids[0]), [(1, "1".to_owned())]);
+
+    bad.moody.be_well();
+    let moved = create(&world.hub, new("1")).await;
+    world.hub.update(vec![change(&moved)]).await.unwrap();
+    good.moody.set("OnCreate", Mood::Say(r#"{"path":"newer"}"#));
+    good.moody.set("OnUpdate", Mood::Fail(Code::InvalidArgument));
+    let before = good.moody.count("OnDelete");
+    world.hub.move_records(vec![moved.clone()], "good", None).await.unwrap_err();
+    world.settled().await;
+    let contexts = good.moody.contexts("OnDelete").split_off(before);
+    assert!(contexts.len() == 2 && contexts.iter().all(|told| told.as_deref() == Some(r#"{"path":"newer"}"#)));
+    assert_eq!(good.original.ids(), [ids[0].as_str()]);
+}
+
 async fn a_lost_value_is_told_and_never_moved(place: Place) {
     let world = World::new(place, patient()).await;
     let (one, two) = (world.register("one").await, world.register("two").await);
@@ -345,6 +388,26 @@ async fn many_values_of_a_dead_backend_take_one_limit(place: Place) {
     dead.moody.set("GetValue", Mood::Say("{garbage"));
     let error = world.hub.value(&ids[0], 1).await.unwrap_err().to_string();
     assert!(error.contains("the answer to GetValue is not JSON") && !error.contains("garbage"), "{error}");
+}
+
+async fn what_a_backend_says_of_one_value_is_said_of_no_other(place: Place) {
+    let world = World::new(place, patient()).await;
+    let outside = world.register("shelf").await;
+    let records = (0..40).map(|number| kept_in("shelf", &number.to_string())).collect();
+    let created = world.hub.create(batch(records)).await.unwrap();
+    let ids: Vec<String> = created.into_iter().map(|created| created.id).collect();
+    for code in [Code::DeadlineExceeded, Code::Unavailable, Code::Internal] {
+        for method in ["GetValue", "GetLockedBy"] {
+            outside.moody.set(method, Mood::FailFor(ids[0].clone(), code));
+        }
+        let values = world.hub.values(&first(&ids)).await.unwrap();
+        let failed: Vec<&str> = values.iter().filter(|(_, value)| value.is_err()).map(|(id, _)| &*id.record).collect();
+        assert_eq!((values.len(), failed), (40, vec![ids[0].as_str()]), "{code:?}");
+        let records = world.hub.records(&ids).await.unwrap();
+        let held = world.hub.locked_by(&records).await.unwrap();
+        let failed: Vec<&String> = held.iter().filter(|(_, held)| held.backend.is_err()).map(|(id, _)| id).collect();
+        assert_eq!((held.len(), failed), (40, vec![&ids[0]]), "{code:?}");
+    }
 }
 
 async fn the_journal_can_be_ended_by_hand(place: Place) {

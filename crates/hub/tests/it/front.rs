@@ -41,7 +41,11 @@ pub(crate) struct Person<'a> {
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        graphql: hub::graphql::Settings { query: QueryLimits { depth: 20, fields: 2000 }, answer_records: 1000 },
+        graphql: hub::graphql::Settings {
+            query: QueryLimits { depth: 20, fields: 2000 },
+            answer_records: 1000,
+            answer_bytes: 1 << 20,
+        },
         limits: Limits { list: 50, batch: 20 },
         body_bytes: 64 << 10,
         followers: 2,

@@ -248,6 +248,7 @@ pub const KEYS: &[Key] = &[
     key("hub.query_fields", Kind::Count, Text("2000"), "How many fields a GraphQL document may select", "Fragments count wherever they are used."),
     key("hub.list_records", Kind::Count, Text("100000"), "Records that a list has at most", "Longer ones are read in pages. The built-in storage backend is one of them."),
     key("hub.answer_records", Kind::Count, Text("100000"), "Records that one answer has at most, relations and versions included", ""),
+    key("hub.answer_bytes", Kind::Bytes, Text("256MiB"), "Values and contexts that one answer has at most", ""),
     key("hub.batch_records", Kind::Count, Text("1000"), "Records that one mutation changes at most", ""),
 ];
 

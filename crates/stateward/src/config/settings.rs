@@ -281,6 +281,7 @@ pub struct Hub {
     pub query_fields: usize,
     pub list_records: usize,
     pub answer_records: usize,
+    pub answer_bytes: u64,
     pub batch_records: usize,
 }
 

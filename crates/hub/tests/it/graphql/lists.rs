@@ -13,6 +13,7 @@ on_both!(
     pages_follow_one_another_and_are_counted,
     a_list_without_first_has_its_limit,
     answers_have_only_so_many_records,
+    answers_have_only_so_many_bytes_of_values,
     types_are_applied_and_found_by_pattern,
 );
 
@@ -85,6 +86,7 @@ async fn filters_look_at_any_version_unless_told_otherwise(place: Place) {
         (json!({ "typeRef": { "path": "(" } }), "filter.typeRef.path: "),
         (json!({ "typeRef": { "path": "a", "revision": "one" } }), "filter.typeRef.revision: "),
         (json!({ "attributes": [{ "path": "a b" }] }), "filter.attributes.path: "),
+        (json!({ "attributes": vec![a.clone(); 257] }), "filter.attributes: there are 257, and 256 is the most"),
         (json!({ "namespace": "A" }), "namespace: "),
     ] {
         let (code, text) = admin.refused(LIST, json!({ "filter": filter })).await;
@@ -160,6 +162,25 @@ async fn answers_have_only_so_many_records(place: Place) {
     // 40 records use one, which 40 use: 40 * 40 are more than 1,000.
     let (code, text) = admin.refused("{ typeInstances { uses { usedBy { id } } } }", json!({})).await;
     assert!(code == "TOO_LARGE" && text.contains("hub.answer_records"), "{text}");
+}
+
+async fn answers_have_only_so_many_bytes_of_values(place: Place) {
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let id = admin.create(json!({ "value": "x".repeat(50_000) })).await;
+    let asked = |times: usize| {
+        let one = |number: usize| {
+            format!("a{number}: typeInstance(id: $id) {{ latestResourceVersion {{ spec {{ value }} }} }}")
+        };
+        let all: Vec<String> = (0..times).map(one).collect();
+        format!("query($id: ID!) {{ {} }}", all.join(" "))
+    };
+    admin.data(&asked(20), json!({ "id": id })).await;
+    let (code, text) = admin.refused(&asked(25), json!({ "id": id })).await;
+    assert!(
+        code == "TOO_LARGE" && text.contains("more than 1048576 bytes") && text.contains("hub.answer_bytes"),
+        "{text}"
+    );
 }
 
 async fn types_are_applied_and_found_by_pattern(place: Place) {

@@ -51,6 +51,8 @@ async fn what_is_no_request_is_a_400_that_says_why() {
             "line 1, column 87",
         ),
         (query(&format!("{{ a(b: {}1{}) }}", "[".repeat(5000), "]".repeat(5000))), "BAD_REQUEST", "nested"),
+        // A comment ends with a lone carriage return, too; behind it, the parser would come to the end of its stack.
+        (query(&format!("#\r{{ a(b: {}1{}) }}", "[".repeat(15_000), "]".repeat(15_000))), "BAD_REQUEST", "nested"),
         (query("subscription { typeInstanceChanges { id } }"), "BAD_REQUEST", "text/event-stream"),
         (query(&deep), "TOO_LARGE", "hub.query_depth"),
         (query(&format!("{{ {aliases} }}")), "TOO_LARGE", "hub.query_fields"),
@@ -60,6 +62,16 @@ async fn what_is_no_request_is_a_400_that_says_why() {
             "hub.query_fields",
         ),
         (query("{ ...a } fragment a on Query { ...a }"), "BAD_REQUEST", "spreads itself"),
+        (
+            query(
+                "mutation { __typename applyTypes(manifests: []) { path } ...again } \
+                 fragment again on Mutation { __typename applyTypes(manifests: []) { path } }",
+            ),
+            "BAD_REQUEST",
+            "'applyTypes' is selected twice",
+        ),
+        // Ways to a fragment that is not there are as many.
+        (query(&format!("{{ ...f0 }} {fragments}")), "TOO_LARGE", "hub.query_fields"),
         (query(r#"{ typeInstance(id: "\u0000") { id } }"#), "BAD_REQUEST", "NUL character"),
         (
             json!({ "query": "query($id: ID!) { typeInstance(id: $id) { id } }", "variables": { "id": "a\0" } })
@@ -75,6 +87,23 @@ async fn what_is_no_request_is_a_400_that_says_why() {
         assert!(told == code && message.contains(fault), "{body}: {text}");
         assert!(!text.contains(canary), "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fragments_are_no_fields_as_to_the_depth() {
+    let front = Front::open(Place::sqlite()).await;
+    let admin = front.admin().await;
+    let (open, close) = ("uses { ... on TypeInstance { ".repeat(18), " } }".repeat(18));
+    let query = format!("{{ typeInstance(id: \"builtin\") {{ ... {{ {open} id {close} }} }} }}");
+    assert_eq!(admin.data(&query, json!({})).await["typeInstance"], json!({ "uses": [] }));
+    // As many levels as there may be, in several fragments.
+    let fragment = |at: usize| {
+        let next = if at < 4 { format!("...f{}", at + 1) } else { "id".to_owned() };
+        format!(" fragment f{at} on TypeInstance {{ {}{next}{} }}", "... { ".repeat(48), " }".repeat(48))
+    };
+    let fragments: String = (0..5).map(fragment).collect();
+    let deep = format!("{{ typeInstance(id: \"builtin\") {{ ...f0 }} }}{fragments}");
+    assert_eq!(admin.data(&deep, json!({})).await["typeInstance"]["id"], hub::model::BUILT_IN);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,13 +127,28 @@ async fn bodies_have_a_limit_and_a_kind() {
     assert_eq!(&*text, br#"{"data":{"__typename":"Query"}}"#);
 }
 
+/// What tools ask for, in the form of the reference implementation.
+fn introspection() -> String {
+    let of_type = (0..9).fold("kind name".to_owned(), |inner, _| format!("kind name ofType {{ {inner} }}"));
+    format!(
+        "query IntrospectionQuery {{ __schema {{ queryType {{ name }} mutationType {{ name }} subscriptionType {{ name }}
+             types {{ ...FullType }} directives {{ name description locations args {{ ...InputValue }} }} }} }}
+         fragment FullType on __Type {{ kind name description
+             fields(includeDeprecated: true) {{ name description args {{ ...InputValue }} type {{ ...TypeRef }} isDeprecated deprecationReason }}
+             inputFields {{ ...InputValue }} interfaces {{ ...TypeRef }}
+             enumValues(includeDeprecated: true) {{ name description isDeprecated deprecationReason }}
+             possibleTypes {{ ...TypeRef }} }}
+         fragment InputValue on __InputValue {{ name description type {{ ...TypeRef }} defaultValue }}
+         fragment TypeRef on __Type {{ {of_type} }}"
+    )
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_answered_whom_the_gate_does_not_let_in() {
     let front = Front::open(Place::sqlite()).await;
     let person = front.person(&["viewer@*"]).await;
     // Who is let in may read the schema, whatever else they may do.
-    let introspection = "{ __schema { types { name kind fields { name type { name ofType { name ofType { name ofType { name } } } } } } } }";
-    let schema = person.data(introspection, json!({})).await;
+    let schema = person.data(&introspection(), json!({})).await;
     let names: Vec<&str> =
         schema["__schema"]["types"].as_array().unwrap().iter().filter_map(|known| known["name"].as_str()).collect();
     for name in

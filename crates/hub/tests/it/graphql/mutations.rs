@@ -14,6 +14,7 @@ on_both!(
     attributes_are_cleared_by_an_empty_list_and_kept_by_null,
     null_is_absent_everywhere,
     an_expected_version_keeps_others_out,
+    each_change_of_one_request_is_answered_as_it_is_after_it,
     a_deleted_record_is_gone_with_its_versions,
     a_request_with_a_key_is_answered_once,
     what_the_original_declares_and_never_fills_can_be_selected,
@@ -139,6 +140,12 @@ async fn attributes_are_cleared_by_an_empty_list_and_kept_by_null(place: Place) 
         let attributes = updated["updateTypeInstances"][0]["latestResourceVersion"]["metadata"]["attributes"].clone();
         assert_eq!(attributes.as_array().unwrap().len(), expected, "{given}");
     }
+    for (count, is_taken) in [(256, true), (257, false)] {
+        let attributes = vec![json!({ "path": "cap.attribute.a", "revision": "0.1.0" }); count];
+        let variables = json!({ "in": [{ "id": id, "typeInstance": { "attributes": attributes } }] });
+        let answer = admin.answer(UPDATE, variables).await;
+        assert_eq!(answer["errors"][0]["extensions"]["code"] == "INVALID", !is_taken, "{count}");
+    }
 }
 
 async fn null_is_absent_everywhere(place: Place) {
@@ -190,6 +197,27 @@ async fn an_expected_version_keeps_others_out(place: Place) {
     assert_eq!(admin.refused(UPDATE, change(-1)).await.0, "INVALID");
 }
 
+async fn each_change_of_one_request_is_answered_as_it_is_after_it(place: Place) {
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let id = admin.create(json!({})).await;
+    let shown = "lockedBy usedBy { name } resourceVersions { resourceVersion }";
+    let query = format!(
+        "mutation($id: ID!, $user: String!) {{
+            first: updateTypeInstances(in: [{{ id: $id, typeInstance: {{}} }}]) {{ {shown} }}
+            createTypeInstances(in: {{ usesRelations: [{{ from: \"user\", to: $user }}], typeInstances: [
+                {{ alias: \"user\", name: \"user\", typeRef: {{ path: \"cap.type.test\", revision: \"0.1.0\" }} }}] }}) {{ alias }}
+            lockTypeInstances(in: {{ ids: [$id], ownerID: \"me\" }})
+            second: updateTypeInstances(in: [{{ id: $id, ownerID: \"me\", typeInstance: {{}} }}]) {{ {shown} }}
+        }}"
+    );
+    let answer = admin.data(&query, json!({ "id": id, "user": id })).await;
+    let versions = |to: u32| (1..=to).map(|number| json!({ "resourceVersion": number })).collect::<Vec<_>>();
+    assert_eq!(answer["first"], json!([{ "lockedBy": null, "usedBy": [], "resourceVersions": versions(2) }]));
+    let second = json!([{ "lockedBy": "me", "usedBy": [{ "name": "user" }], "resourceVersions": versions(3) }]);
+    assert_eq!(answer["second"], second);
+}
+
 async fn a_deleted_record_is_gone_with_its_versions(place: Place) {
     let front = Front::open(place).await;
     let admin = front.admin().await;
@@ -212,6 +240,9 @@ async fn a_request_with_a_key_is_answered_once(place: Place) {
         json!({ "in": { "typeRef": { "path": "cap.type.test", "revision": "0.1.0" }, "value": 1 }, "key": "k" });
     let first = admin.data(query, variables.clone()).await;
     assert_eq!(admin.data(query, variables.clone()).await, first);
+    let other = front.admin().await;
+    let others = other.data(query, variables.clone()).await;
+    assert!(others != first && other.data(query, variables.clone()).await == others, "a key is its caller's own");
     variables["in"]["value"] = json!(2);
     let (code, text) = admin.refused(query, variables).await;
     assert!(code == "CONFLICT" && text.contains("idempotencyKey"), "{text}");

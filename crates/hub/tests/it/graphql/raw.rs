@@ -10,6 +10,7 @@ on_both!(
     odd_json_comes_back_byte_for_byte,
     literals_come_back_as_they_were_written,
     fields_are_answered_in_the_order_in_which_they_are_selected,
+    a_variable_that_is_not_sent_is_what_the_document_says_of_it,
 );
 
 const ODD: [&str; 14] = [
@@ -67,7 +68,8 @@ async fn literals_come_back_as_they_were_written(place: Place) {
     let admin = front.admin().await;
     let create = r#"mutation($part: Any, $text: String) { createTypeInstance(in: {
         typeRef: { path: "cap.type.test", revision: "0.1.0" }, name: "literal",
-        value: { b: [1, -2, 0.5, null, true], a: "x\"é", c: { d: $part, e: $text }, f: """block "x" """ } }) }"#;
+        value: { b: [1, -2, 0.5, null, true], a: "x\"é", c: { d: $part, e: $text }, f: """block "x" """,
+            g: "\ud83d\ude00 \u00e9", h: """ three \""" quotes""" } }) }"#;
     let body = format!(
         r#"{{"query": {}, "variables": {{"part": [1.50, {{"x":12345678901234567890123}}], "text": "t"}}}}"#,
         json!(create)
@@ -80,7 +82,7 @@ async fn literals_come_back_as_they_were_written(place: Place) {
                 .to_string(),
         )
         .await;
-    let value = r#"{"b":[1,-2,0.5,null,true],"a":"x\"é","c":{"d":[1.50,{"x":12345678901234567890123}],"e":"t"},"f":"block \"x\" "}"#;
+    let value = r#"{"b":[1,-2,0.5,null,true],"a":"x\"é","c":{"d":[1.50,{"x":12345678901234567890123}],"e":"t"},"f":"block \"x\" ","g":"😀 é","h":" three \"\"\" quotes"}"#;
     assert!(text.contains(value), "{text}");
     let (_, message) = admin
         .refused(
@@ -108,4 +110,28 @@ async fn fields_are_answered_in_the_order_in_which_they_are_selected(place: Plac
         hub::model::BUILT_IN
     );
     assert_eq!(text, expected);
+}
+
+async fn a_variable_that_is_not_sent_is_what_the_document_says_of_it(place: Place) {
+    let front = Front::open(place).await;
+    let admin = front.admin().await;
+    let query = r#"query($name: Boolean! = true, $id: Boolean = true, $source: LockSource, $builtin: ID! = "builtin") {
+        typeInstance(id: $builtin) { id @skip(if: $id) name @include(if: $name) ...Lock @include(if: $name) } }
+        fragment Lock on TypeInstance { lockedBy(source: $source) }"#;
+    for (variables, expected) in [
+        (json!({}), json!({ "name": "builtin", "lockedBy": null })),
+        (
+            json!({ "source": null, "id": false }),
+            json!({ "id": hub::model::BUILT_IN, "name": "builtin", "lockedBy": null }),
+        ),
+        (json!({ "name": false, "id": false }), json!({ "id": hub::model::BUILT_IN })),
+    ] {
+        assert_eq!(admin.data(query, variables.clone()).await["typeInstance"], expected, "{variables}");
+    }
+    let body = json!({ "query": query, "operationName": "", "extensions": { "clientLibrary": { "name": "x" } } });
+    let (status, text) = admin.send(body.to_string()).await;
+    assert!(status == StatusCode::OK && text.contains(r#""name":"builtin""#), "{text}");
+    let id = admin.create(json!({})).await;
+    let delete = "mutation($id: ID!, $on: OnBackendFailure) { deleteTypeInstance(id: $id, onBackendFailure: $on) }";
+    assert_eq!(admin.data(delete, json!({ "id": id, "on": null })).await["deleteTypeInstance"], json!(id));
 }

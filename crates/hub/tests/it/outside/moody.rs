@@ -30,7 +30,8 @@ pub(crate) enum Mood {
 pub(crate) struct Moody {
     pub(crate) inner: Arc<dyn Driver>,
     moods: Mutex<HashMap<&'static str, Mood>>,
-    calls: Mutex<Vec<String>>,
+    /// What was asked, each with its context.
+    calls: Mutex<Vec<(&'static str, Option<String>)>>,
 }
 
 impl Moody {
@@ -55,13 +56,20 @@ impl Moody {
 
     /// How often a method was called.
     pub(crate) fn count(&self, method: &str) -> usize {
-        self.calls.lock().unwrap().iter().filter(|call| *call == method).count()
+        self.contexts(method).len()
     }
 
-    fn called(&self, method: &'static str, id: &str) -> Option<Mood> {
-        self.calls.lock().unwrap().push(method.to_owned());
+    /// The contexts that a method was called with.
+    pub(crate) fn contexts(&self, method: &str) -> Vec<Option<String>> {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().filter(|(called, _)| *called == method).map(|(_, context)| context.clone()).collect()
+    }
+
+    fn called(&self, method: &'static str, target: &Target<'_>) -> Option<Mood> {
+        let context = target.context.map(|context| String::from_utf8(context.0.to_vec()).unwrap());
+        self.calls.lock().unwrap().push((method, context));
         let mood = self.moods.lock().unwrap().get(method).cloned();
-        mood.filter(|mood| !matches!(mood, Mood::FailFor(other, _) if other != id))
+        mood.filter(|mood| !matches!(mood, Mood::FailFor(other, _) if other != target.id))
     }
 }
 
@@ -102,7 +110,7 @@ fn spoken<T>(answer: T) -> impl FnOnce(&'static str) -> T {
 macro_rules! moody {
     ($self:ident, $method:literal, $target:ident, $call:expr, |$say:ident| $said:expr, |$inner:ident, $late:ident| $again:expr) => {
         Box::pin(async move {
-            match $self.called($method, $target.id) {
+            match $self.called($method, &$target) {
                 None => $call.await,
                 Some(Mood::Hang) => std::future::pending().await,
                 Some(Mood::Fail(code) | Mood::FailFor(_, code)) => Err(Failure::new(code, "as it was told")),

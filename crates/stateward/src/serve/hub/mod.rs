@@ -71,6 +71,7 @@ pub(crate) fn http(hub: Hub, set: &settings::Hub, stop: watch::Receiver<bool>) -
         graphql: hub::graphql::Settings {
             query: QueryLimits { depth: set.query_depth, fields: set.query_fields },
             answer_records: set.answer_records,
+            answer_bytes: usize::try_from(set.answer_bytes).unwrap_or(usize::MAX),
         },
         limits: Limits { list: set.list_records, batch: set.batch_records },
         body_bytes: usize::try_from(set.body_bytes).unwrap_or(usize::MAX),

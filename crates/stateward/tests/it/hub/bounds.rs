@@ -19,6 +19,25 @@ async fn ten_thousand_records_are_one_list_without_a_page() {
     assert_eq!(listed["typeInstances"].as_array().map(Vec::len), Some(10_001), "and the built-in one");
 }
 
+#[tokio::test]
+async fn relations_of_relations_do_not_take_much_memory() {
+    let server = Start::new().serve();
+    let token = server.first_token();
+    let many = "mutation($in: CreateTypeInstancesInput!) { createTypeInstances(in: $in) { id } }";
+    let record = json!({ "typeRef": { "path": "cap.type.test", "revision": "0.1.0" } });
+    let batch = json!({ "in": { "typeInstances": vec![record; 1000], "usesRelations": [] } });
+    for _batch in 0..3 {
+        data(&server, &token, many, batch.clone()).await;
+    }
+    server.forget_peak();
+    let before = server.peak_memory();
+    // All of them use one, which all of them use: nine millions.
+    let query = "{ typeInstances { uses { usedBy { id } } } }";
+    assert_eq!(code(&server, &token, query, json!({})).await, "TOO_LARGE");
+    let taken = server.peak_memory().saturating_sub(before);
+    assert!(taken < 512 << 20, "{} MiB", taken >> 20);
+}
+
 /// A Type with so many expressions, all different, each of some dozen bytes and far more when it is ready.
 fn hostile(name: usize, expressions: usize, times: usize) -> String {
     let parts: Vec<Value> =
