@@ -1,5 +1,6 @@
 //! Why a log could not be opened or written. No variant carries a key, an entry or the text of a request.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -18,9 +19,9 @@ pub enum Error {
         "the audit log in {} is not what was written ({}): look at it with `stateward audit verify`; `stateward audit \
          accept` sets it aside as evidence and begins a new segment",
         directory.display(),
-        evidence.first().map_or_else(|| (*reason).to_owned(), ToString::to_string)
+        evidence.first().map_or_else(|| reason.to_string(), ToString::to_string)
     )]
-    Tampered { directory: PathBuf, reason: &'static str, evidence: Vec<Finding> },
+    Tampered { directory: PathBuf, reason: Cow<'static, str>, evidence: Vec<Finding> },
     #[error("the audit log ended before it could be opened")]
     Ended,
 }

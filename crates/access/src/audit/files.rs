@@ -57,10 +57,12 @@ pub(super) fn last_line(path: &Path) -> io::Result<Vec<u8>> {
     Ok(end.rsplit(|byte| *byte == b'\n').next().unwrap_or_default().to_vec())
 }
 
-/// Reads lines of bounded length.
+/// Reads lines of bounded length. Where the file ended once is its end, also if somebody is adding to it: what is read later
+/// could be the other half of a line that is given already.
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
     buffer: Vec<u8>,
+    ended: bool,
 }
 
 /// What stands between two newlines.
@@ -75,10 +77,13 @@ pub(super) enum Piece<'a> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(reader: R) -> Lines<R> {
-        Lines { reader: BufReader::with_capacity(64 * 1024, reader), buffer: Vec::new() }
+        Lines { reader: BufReader::with_capacity(64 * 1024, reader), buffer: Vec::new(), ended: false }
     }
 
     pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        if self.ended {
+            return Ok(None);
+        }
         self.buffer.clear();
         Read::by_ref(&mut self.reader).take(MAX_LINE as u64).read_until(b'\n', &mut self.buffer)?;
         if self.buffer.is_empty() {
@@ -88,6 +93,7 @@ impl<R: Read> Lines<R> {
             return Ok(Some(Piece::Whole(&self.buffer[..self.buffer.len() - 1])));
         }
         if self.buffer.len() < MAX_LINE {
+            self.ended = true;
             return Ok(Some(Piece::Partial(&self.buffer)));
         }
         let (mut bytes, mut zeros) = (0, false);
@@ -95,10 +101,33 @@ impl<R: Read> Lines<R> {
             bytes += self.buffer.len() as u64;
             zeros |= self.buffer.contains(&0);
             if self.buffer.is_empty() || self.buffer.ends_with(b"\n") {
+                self.ended = self.buffer.is_empty();
                 return Ok(Some(Piece::TooLong { bytes, zeros }));
             }
             self.buffer.clear();
             Read::by_ref(&mut self.reader).take(MAX_LINE as u64).read_until(b'\n', &mut self.buffer)?;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_behind_half_a_line_is_not_read_as_a_line() {
+        // A file whose writer goes on between two reads.
+        struct Growing(Vec<&'static [u8]>);
+        impl Read for Growing {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let Some(next) = self.0.pop() else { return Ok(0) };
+                buffer[..next.len()].copy_from_slice(next);
+                Ok(next.len())
+            }
+        }
+        let mut lines = Lines::new(Growing(vec![&b"lf\nmore\n"[..], b"", b"one\nha"]));
+        assert!(matches!(lines.next().unwrap(), Some(Piece::Whole(b"one"))));
+        assert!(matches!(lines.next().unwrap(), Some(Piece::Partial(b"ha"))));
+        assert!(lines.next().unwrap().is_none());
     }
 }

@@ -1,17 +1,23 @@
 //! The head of each log in the database: number and code of its newest line, so that a cut-off end is found.
 //!
 //! Each instance has its own row, because several processes with a log each may share one database. A head only ever
-//! rises; a row that is ahead of its log is proof that lines are gone, or that somebody else writes under this name.
+//! rises; a row that is ahead of its log is proof that lines are gone, or that somebody else writes under this name. Beside
+//! the heads stands in which place each log lives, for a log that is gone with its name.
+
+use std::path::Path;
 
 use db::{Db, Migrations, params};
 
+use super::error::Error;
 use super::line::Head;
+use super::place;
 
 /// The table of heads; give it to [`Db::migrate`] before [`super::Audit::open`].
 pub const MIGRATIONS: Migrations = Migrations {
     set: "audit",
     steps: &[
         "CREATE TABLE audit_heads (instance TEXT PRIMARY KEY, n BIGINT NOT NULL, mac TEXT NOT NULL, at BIGINT NOT NULL)",
+        "CREATE TABLE audit_places (place TEXT PRIMARY KEY, instance TEXT NOT NULL)",
     ],
 };
 
@@ -33,6 +39,32 @@ pub async fn forget_other_logs(db: &Db, instance: &str) -> Result<(), db::Error>
     let instance = instance.to_owned();
     let sql = "DELETE FROM audit_heads WHERE instance <> $1";
     db.write(move |tx| tx.execute(sql, params![instance.as_str()]).map(|_| ())).await
+}
+
+/// The log that should be in this directory, there or not, as far as the database knows.
+pub async fn should_be_in(db: &Db, directory: &Path) -> Result<Option<String>, Error> {
+    // An older version may have left the database.
+    if !db.has_table("audit_places").await? {
+        return Ok(None);
+    }
+    Ok(log_at(db, &place::name(directory)?).await?)
+}
+
+/// The log that should be in the place of this name.
+pub(super) async fn log_at(db: &Db, place: &str) -> Result<Option<String>, db::Error> {
+    let row = db.look_up("SELECT instance FROM audit_places WHERE place = $1", params![place]).await?;
+    row.map(|row| row.get(0)).transpose()
+}
+
+/// Remembers that the log lives in this place now, and in no other.
+pub(super) async fn settle(db: &Db, place: &str, instance: &str) -> Result<(), db::Error> {
+    let (place, instance) = (place.to_owned(), instance.to_owned());
+    db.write(move |tx| {
+        let params = params![place.as_str(), instance.as_str()];
+        tx.execute("DELETE FROM audit_places WHERE place = $1 OR instance = $2", params)?;
+        tx.execute("INSERT INTO audit_places (place, instance) VALUES ($1, $2)", params).map(|_| ())
+    })
+    .await
 }
 
 /// The head of one instance, as the database remembers it.

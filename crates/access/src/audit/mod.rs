@@ -22,6 +22,7 @@ mod lease;
 mod line;
 mod log;
 mod open;
+mod place;
 mod report;
 mod tail;
 mod verify;
@@ -40,7 +41,7 @@ pub use entry::{Entry, Kind, Outcome, Source, Value, What, Who};
 pub use error::{AuditUnavailable, Error};
 #[doc(hidden)]
 pub use failpoints::Step;
-pub use heads::{MIGRATIONS, forget_other_logs, has_heads, other_logs, read_head};
+pub use heads::{MIGRATIONS, forget_other_logs, has_heads, other_logs, read_head, should_be_in};
 pub use key::Key;
 pub use lease::{HEAD_ANNOTATION, LeaseError, lease_name, publish_head_to_lease, read_head_from_lease};
 pub use line::{Head, Mac, NotHex};
@@ -126,7 +127,10 @@ impl Audit {
 
     async fn open_with(config: Config, db: Db, tampering: Tampering) -> Result<Audit, Error> {
         let claimed = config.clone();
-        let instance = blocking(move || open::claim(&claimed, tampering)).await?;
+        let place = place::name(&config.directory)?;
+        let expected = heads::log_at(&db, &place).await?;
+        let missed = expected.clone();
+        let instance = blocking(move || open::claim(&claimed, missed, tampering)).await?;
         let head = read_head(&db, &instance.id).await?.unwrap_or(Head::NONE);
         let shared = Arc::new(Shared::default());
         let stats = Arc::clone(&shared.stats);
@@ -142,8 +146,11 @@ impl Audit {
         .await?;
         let head = log.head();
         if let Advanced::Overtaken = heads::advance(&db, &instance.id, head, Record::OnDisk).await? {
-            let (directory, reason) = (log.directory.clone(), "the database knows a newer line");
+            let (directory, reason) = (log.directory.clone(), "the database knows a newer line".into());
             return Err(Error::Tampered { directory, reason, evidence: Vec::new() });
+        }
+        if expected.as_ref() != Some(&instance.id) {
+            heads::settle(&db, &place, &instance.id).await?;
         }
         shared.set_head(head);
         let path = log.directory.clone();

@@ -44,11 +44,18 @@ pub(super) struct Instance {
     _lock: File,
     key: Arc<Key>,
     /// Set when something belongs to a log that should be there and is not.
-    lost: Option<&'static str>,
+    lost: Option<Lost>,
 }
 
-/// Takes the directory, and finds or makes the instance's name and key.
-pub(super) fn claim(config: &Config, tampering: Tampering) -> Result<Instance, Error> {
+#[derive(Debug)]
+struct Lost {
+    reason: &'static str,
+    /// The name of the log that is not there, if it is another one, or has none there.
+    log: Option<String>,
+}
+
+/// Takes the directory, in which the database expects a log, and finds or makes the instance's name and key.
+pub(super) fn claim(config: &Config, expected: Option<String>, tampering: Tampering) -> Result<Instance, Error> {
     let directory = &config.directory;
     DirBuilder::new().recursive(true).mode(0o700).create(directory).doing("create", directory)?;
     let lines = has_lines(directory).doing("list", directory)?;
@@ -59,20 +66,24 @@ pub(super) fn claim(config: &Config, tampering: Tampering) -> Result<Instance, E
     let loaded = Key::load(&config.key_file).doing("read", &config.key_file)?;
     // The name comes before its copy and the key, and the key before the first line: what is there without its forerunner
     // was separated from it later.
+    let gone = |reason, log| Some(Lost { reason, log });
     let lost = match (&inside, &beside, &loaded) {
-        (None, Some(_), _) => Some(TAKEN_AWAY),
-        (Some(inside), Some(beside), _) if inside != beside => Some(TAKEN_AWAY),
-        (None, _, _) if lines => Some("audit.instance is missing"),
-        (_, _, None) if lines => Some("the key is missing"),
+        (None, Some(beside), _) => gone(TAKEN_AWAY, Some(beside.clone())),
+        (Some(inside), Some(beside), _) if inside != beside => gone(TAKEN_AWAY, Some(beside.clone())),
+        (None, _, _) if lines => gone("audit.instance is missing", expected),
+        _ if expected.is_some() && expected != inside => gone(MISSED, expected),
+        (_, _, None) if lines => gone("the key is missing", None),
         _ => None,
     };
-    if let (Some(reason), Tampering::Refuse) = (lost, tampering) {
+    if let (Some(Lost { reason, log }), Tampering::Refuse) = (&lost, tampering) {
+        let reason = log.as_ref().map_or((*reason).into(), |log| format!("{reason}: {log}").into());
         return Err(Error::Tampered { directory: directory.clone(), reason, evidence: Vec::new() });
     }
     let id = match (&inside, &beside) {
         (Some(inside), _) => inside.clone(),
         // Under the name that the database knows, so that numbers go on.
         (None, Some(beside)) => beside.clone(),
+        // Also where the database expects another one: that may go on elsewhere, and must not be written by two.
         (None, None) => Uuid::new_v4().to_string(),
     };
     if inside.is_none() {
@@ -101,8 +112,8 @@ pub(super) fn recover(
     tampering: Tampering,
 ) -> Result<(Log, Vec<Entry>), Error> {
     let directory = &config.directory;
-    let mut state = match instance.lost {
-        Some(reason) => State { reason: Some(reason), ..State::default() },
+    let mut state = match &instance.lost {
+        Some(lost) => State { reason: Some(lost.reason), ..State::default() },
         None => examine(directory, &instance.key, head).doing("read the log in", directory)?,
     };
     let remembered = match tampering {
@@ -122,7 +133,8 @@ pub(super) fn recover(
         let reason = state.reason.unwrap_or("lines do not fit");
         tracing::error!(findings = state.evidence.len(), reason, "the audit log was tampered with");
         if tampering == Tampering::Refuse {
-            return Err(Error::Tampered { directory: directory.clone(), reason, evidence: state.evidence });
+            let (directory, reason) = (directory.clone(), reason.into());
+            return Err(Error::Tampered { directory, reason, evidence: state.evidence });
         }
         let aside = set_aside(directory).doing("set aside the log in", directory)?;
         // The number goes on, so that a head never falls; the chain begins anew.
@@ -130,6 +142,8 @@ pub(super) fn recover(
         let log = resume(0, Head { n, ..Head::NONE }, None).doing("begin a new log in", directory)?;
         let restart = Entry::internal(Kind::Restart).with("evidence", Value::name(&files::display_name(&aside)));
         let restart = restart.with("reason", reason).with("findings", state.evidence.len() as u64);
+        let missing = instance.lost.as_ref().and_then(|lost| lost.log.as_ref());
+        let restart = missing.into_iter().fold(restart, |restart, log| restart.with("missing", Value::name(log)));
         return Ok((log, vec![restart, start]));
     }
     let mut first = Vec::new();
@@ -278,6 +292,8 @@ pub fn missing_instance(directory: &Path) -> io::Result<Option<String>> {
 }
 
 const TAKEN_AWAY: &str = "audit.instance beside it names a log that is not in the data directory";
+
+const MISSED: &str = "the database remembers a log of this place that is not in the data directory";
 
 /// Where the copy of the name is: it stays when the directory is taken away.
 fn beside(directory: &Path) -> PathBuf {

@@ -112,11 +112,13 @@ fn feed(chain: &mut Chain<'_>, name: &str, file: File, ending: Ending, heads: &[
     while let Some(piece) = lines.next()? {
         number += 1;
         let place = Place { file: name.to_owned(), line: number };
-        let (size, zeros, text) = match piece {
-            Piece::Whole(text) => (text.len() as u64 + 1, text.contains(&0), Some(text)),
-            Piece::Partial(text) => (text.len() as u64, text.contains(&0), None),
-            Piece::TooLong { bytes, zeros } => (bytes, zeros, None),
+        let (size, zeros, half, text) = match piece {
+            Piece::Whole(text) => (text.len() as u64 + 1, text.contains(&0), false, Some(text)),
+            Piece::Partial(text) => (text.len() as u64, text.contains(&0), true, None),
+            Piece::TooLong { bytes, zeros } => (bytes, zeros, false, None),
         };
+        // A crash leaves the first part of what was written, or zeros: what has its end and is no line was put there.
+        let may_be_torn = ending == Ending::MayBeTorn && (half || zeros);
         let parsed = text.and_then(|text| Some((text, Line::parse(text)?)));
         if let Some(suspect) = &mut suspect {
             // After a power cut, pages that were not synced may be zeros while later ones are there. With a head that
@@ -138,7 +140,7 @@ fn feed(chain: &mut Chain<'_>, name: &str, file: File, ending: Ending, heads: &[
         }
         match parsed {
             Some((text, line)) => chain.line(place, &line, text),
-            None if ending == Ending::MayBeTorn && newest.is_none_or(|n| chain.expected() > n) => {
+            None if may_be_torn && newest.is_none_or(|n| chain.expected() > n) => {
                 suspect = Some(Suspect { place, bytes: size, pieces: 1, zeros });
                 continue;
             }

@@ -78,7 +78,7 @@ impl ClientAuthority {
         let mut fingerprints = HashSet::new();
         for certificate in certificates {
             let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|_| unusable())?;
-            fingerprints.insert([parsed.subject().as_raw(), parsed.public_key().raw].concat());
+            fingerprints.insert(fingerprint(&parsed));
             roots.add(certificate).map_err(|_| not_an_authority())?;
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build();
@@ -87,6 +87,12 @@ impl ClientAuthority {
 
     pub(crate) fn overlaps(&self, other: &ClientAuthority) -> bool {
         !self.fingerprints.is_disjoint(&other.fingerprints)
+    }
+
+    /// Whether this is a certificate of this authority itself, by whomever it is signed.
+    pub(crate) fn owns(&self, certificate: &CertificateDer<'_>) -> bool {
+        X509Certificate::from_der(certificate)
+            .is_ok_and(|(_, parsed)| self.fingerprints.contains(&fingerprint(&parsed)))
     }
 
     pub(crate) fn trust(&self) -> Trust {
@@ -120,7 +126,7 @@ impl Authorities {
         }
         let mut said = Said::Nothing;
         for proxy in &self.front_proxies {
-            match proxy.identify(headers, chain) {
+            match proxy.identify(headers, chain, &self.clients) {
                 Said::Nothing => {}
                 Said::Nobody => said = Said::Nobody,
                 somebody @ Said::Somebody(_) => return somebody,
@@ -132,6 +138,10 @@ impl Authorities {
         let mut clients = self.clients.iter();
         clients.find_map(|authority| by_certificate(authority, chain)).map_or(Said::Nothing, Said::Somebody)
     }
+}
+
+fn fingerprint(certificate: &X509Certificate<'_>) -> Vec<u8> {
+    [certificate.subject().as_raw(), certificate.public_key().raw].concat()
 }
 
 fn by_certificate(authority: &ClientAuthority, chain: &[CertificateDer<'static>]) -> Option<Identity> {
@@ -175,4 +185,78 @@ impl Subject {
 /// The provider is passed on explicitly: a library must not depend on what the process has installed.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+
+    use super::super::front_proxy::HeaderNames;
+    use super::*;
+
+    struct Signer {
+        issuer: Issuer<'static, KeyPair>,
+        certificate: rcgen::Certificate,
+    }
+
+    impl Signer {
+        fn new(name: &str, above: Option<&Signer>) -> Signer {
+            let mut parameters = CertificateParams::default();
+            parameters.distinguished_name.push(DnType::CommonName, name);
+            parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let key = KeyPair::generate().unwrap();
+            let certificate = match above {
+                Some(above) => parameters.signed_by(&key, &above.issuer).unwrap(),
+                None => parameters.self_signed(&key).unwrap(),
+            };
+            Signer { issuer: Issuer::new(parameters, key), certificate }
+        }
+
+        fn sign(&self, name: &str) -> CertificateDer<'static> {
+            let mut parameters = CertificateParams::default();
+            parameters.distinguished_name.push(DnType::CommonName, name);
+            parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            parameters.signed_by(&KeyPair::generate().unwrap(), &self.issuer).unwrap().der().clone()
+        }
+
+        fn der(&self) -> CertificateDer<'static> {
+            self.certificate.der().clone()
+        }
+
+        fn authority(&self) -> ClientAuthority {
+            ClientAuthority::from_pem("ca", self.certificate.pem().as_bytes(), Trust::Ordinary).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_client_whose_authority_is_below_that_of_the_proxies_is_no_proxy() {
+        let root = Signer::new("root", None);
+        let [below, other] = ["below", "other"].map(|name| Signer::new(name, Some(&root)));
+        let deep = Signer::new("deep", Some(&below));
+        let headers = HeaderMap::from_iter([("x-remote-user".parse().unwrap(), "admin".parse().unwrap())]);
+        // The authorities of clients and of proxies, a chain, and whether it is that of a proxy.
+        let table = [
+            (&below, &root, vec![below.sign("jane"), below.der()], false),
+            (&below, &root, vec![below.sign("jane"), below.der(), root.der()], false),
+            (&deep, &root, vec![deep.sign("jane"), deep.der(), below.der()], false),
+            (&below, &root, vec![deep.sign("jane"), deep.der(), below.der()], false),
+            (&below, &root, vec![root.sign("jane")], true),
+            (&below, &root, vec![other.sign("jane"), other.der()], true),
+            (&root, &below, vec![below.sign("jane")], true),
+            (&root, &below, vec![below.sign("jane"), below.der(), root.der()], true),
+            (&root, &below, vec![other.sign("jane"), other.der()], false),
+        ];
+        for (number, (clients, proxies, chain, is_proxy)) in table.into_iter().enumerate() {
+            let allowed_names = Vec::new();
+            let front_proxy =
+                FrontProxy { authority: proxies.authority(), allowed_names, headers: HeaderNames::default() };
+            let authorities = Authorities { clients: vec![clients.authority()], front_proxies: vec![front_proxy] };
+            authorities.check().unwrap();
+            let Said::Somebody(identity) = authorities.identify(&headers, &chain) else {
+                panic!("nobody, row {number}")
+            };
+            assert_eq!(identity.user, if is_proxy { "admin" } else { "jane" }, "row {number}");
+        }
+    }
 }

@@ -48,17 +48,29 @@ pub(crate) enum Said {
 }
 
 impl FrontProxy {
-    pub(crate) fn identify(&self, headers: &HeaderMap, chain: &[CertificateDer<'static>]) -> Said {
-        if !self.headers.name_a_user(headers) || !self.is_allowed(chain) {
+    pub(crate) fn identify(
+        &self,
+        headers: &HeaderMap,
+        chain: &[CertificateDer<'static>],
+        clients: &[ClientAuthority],
+    ) -> Said {
+        if !self.headers.name_a_user(headers) || !self.is_allowed(chain, clients) {
             return Said::Nothing;
         }
         let identity = self.headers.identity(headers);
         identity.and_then(|identity| admit(identity, self.authority.trust())).map_or(Said::Nobody, Said::Somebody)
     }
 
-    fn is_allowed(&self, chain: &[CertificateDer<'static>]) -> bool {
+    fn is_allowed(&self, chain: &[CertificateDer<'static>], clients: &[ClientAuthority]) -> bool {
+        if self.allowed_names.is_empty() {
+            // Whoever is certified by way of an authority of clients is a client, also where ours stands above that one.
+            let of_clients = |certificate: &CertificateDer<'_>| clients.iter().any(|client| client.owns(certificate));
+            let above = chain.iter().skip(1).filter(|certificate| !of_clients(certificate));
+            let chain: Vec<_> = chain.first().into_iter().chain(above).cloned().collect();
+            return self.authority.signed(&chain);
+        }
         let named = |leaf| Subject::of(leaf).is_some_and(|subject| self.allowed_names.contains(&subject.common_name));
-        self.authority.signed(chain) && (self.allowed_names.is_empty() || chain.first().is_some_and(named))
+        self.authority.signed(chain) && chain.first().is_some_and(named)
     }
 }
 

@@ -82,9 +82,15 @@ impl Audit {
 impl Verify {
     async fn run(self, environment: &Environment) -> anyhow::Result<()> {
         let settings = resolve(&self.keys.0, environment).settings()?;
-        let audit::Config { directory, key_file, .. } = existing(&settings)?;
+        let audit::Config { directory, key_file, .. } = audit_config(&settings);
+        if settings.database.url.is_none() {
+            existing(&settings)?;
+        }
         // Before the key: a log that is gone may have taken its key along.
         let heads = heads(&settings, environment, &directory).await?;
+        if !directory.is_dir() {
+            return Err(nothing_in(&directory).into());
+        }
         let key = Key::load(&key_file).with_context(|| format!("failed to read {}", key_file.display()))?;
         let key = key.ok_or_else(|| {
             let message = format!("there is no key at {}", key_file.display());
@@ -214,6 +220,10 @@ fn existing(settings: &Settings) -> Result<audit::Config, Failure> {
     if config.directory.is_dir() || database || matches!(missing_instance(&config.directory), Ok(Some(_)) | Err(_)) {
         return Ok(config);
     }
-    let message = format!("there is no audit log in {}", config.directory.display());
-    Err(Failure::new(Exit::NotFound, message, "name the data directory of the server with --data-dir"))
+    Err(nothing_in(&config.directory))
+}
+
+fn nothing_in(directory: &Path) -> Failure {
+    let message = format!("there is no audit log in {}", directory.display());
+    Failure::new(Exit::NotFound, message, "name the data directory of the server with --data-dir")
 }

@@ -276,13 +276,15 @@ pub(crate) async fn rescue_token(settings: &Settings, name: String) -> Result<To
     token
 }
 
-/// A log that should be here and is not. Only a database in the data directory can tell: others may be shared.
+/// A log that should be here and is not. In a database in the data directory every log counts; others may be shared, and
+/// remember which log lives where.
 pub(crate) async fn missing_log(settings: &Settings, db: &Db, instance: Option<&str>) -> Result<Option<String>> {
+    let failed = "failed to look for other audit logs";
     if settings.database.url.is_some() {
-        return Ok(None);
+        let expected = audit::should_be_in(db, &audit_config(settings).directory).await.context(failed)?;
+        return Ok(expected.filter(|log| Some(log.as_str()) != instance));
     }
-    let others = audit::other_logs(db, instance).await.context("failed to look for other audit logs")?;
-    Ok(others.into_iter().next())
+    Ok(audit::other_logs(db, instance).await.context(failed)?.into_iter().next())
 }
 
 async fn open_audit(settings: &Settings, db: &Db, metrics: &Metrics) -> Result<Audit> {

@@ -59,6 +59,9 @@ async fn every_change_to_any_line_is_found() {
             changes.push((format!("cut off from {at}"), copy()[..at].to_vec()));
         }
     }
+    let mut added = copy();
+    added.push("{\"kind\":\"act\",\"user\":\"mallory\"}".to_owned());
+    changes.push(("a line behind the last one".to_owned(), added));
     for (what, changed) in changes {
         fs::write(&file, changed.join("\n") + "\n").unwrap();
         let (code, text) = verify(&server.data);
@@ -196,6 +199,30 @@ async fn a_log_that_was_taken_away_is_missed_with_any_database() {
         for server in &servers {
             start(Start::on(server.data.clone())).serve();
         }
+        // With everything in the data directory that names it: the database knows where it was.
+        for everything in [false, true] {
+            let data = &servers[usize::from(everything)].data;
+            let name = fs::read_to_string(data.join("audit/audit.instance")).unwrap();
+            if everything {
+                fs::remove_dir_all(data).unwrap();
+            } else {
+                fs::remove_dir_all(data.join("audit")).unwrap();
+                fs::remove_file(data.join("audit.instance")).unwrap();
+            }
+            for _ in 0..2 {
+                let missed = with_url(&["audit", "verify"], data);
+                let text = String::from_utf8(missed.stderr).unwrap();
+                assert!(missed.status.code() == Some(7) && text.contains(name.trim()), "{text}");
+                let mut refused = start(Start::on(data.clone())).spawn();
+                assert!(!refused.wait(PATIENCE).unwrap().success());
+                assert!(refused.log().contains(name.trim()), "{}", refused.log());
+            }
+            assert!(with_url(&["audit", "accept"], data).status.success());
+            assert_eq!(code(data), Some(0));
+            start(Start::on(data.clone())).serve();
+        }
+        start(Start::new()).serve();
+        assert_eq!(code(Path::new("/nowhere")), Some(3), "a place where no log ever was");
         if url.starts_with("postgres") {
             postgres.kill();
             let unknown = with_url(&["audit", "verify", "--database-deadline", "2s"], data);

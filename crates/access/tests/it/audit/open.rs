@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use access::audit::{Audit, Error, Fault, Head, missing_instance, read_instance};
+use access::audit::{Audit, Error, Fault, Head, MIGRATIONS, missing_instance, read_head, read_instance, should_be_in};
 
 use super::{Place, act, files, told};
 
@@ -35,7 +35,7 @@ async fn two_cannot_write_one_log() {
 async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
     // Each row takes away or changes something that no crash does.
     type Damage = fn(&Place);
-    let damages: [(&str, Damage); 13] = [
+    let damages: [(&str, Damage); 15] = [
         ("last line cut off", |place| rewrite(place, |lines| drop(lines.pop()))),
         ("last line torn, though the database knows it", |place| {
             rewrite(place, |lines| {
@@ -58,6 +58,14 @@ async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
             fs::remove_file(place.directory().join("audit.log")).unwrap();
         }),
         ("all of it deleted", |place| fs::remove_dir_all(place.directory()).unwrap()),
+        ("its name deleted wherever it stands", |place| {
+            fs::remove_file(place.directory().join("audit.instance")).unwrap();
+            fs::remove_file(place.root.join("audit.instance")).unwrap();
+        }),
+        ("all of it deleted, its name beside it, too", |place| {
+            fs::remove_dir_all(place.directory()).unwrap();
+            fs::remove_file(place.root.join("audit.instance")).unwrap();
+        }),
         ("another log in its place", |place| {
             fs::write(place.directory().join("audit.instance"), "c0ffee00-0000-4000-8000-000000000000\n").unwrap();
         }),
@@ -81,7 +89,8 @@ async fn a_log_that_was_tampered_with_is_refused_and_can_be_set_aside() {
         let audit = Audit::open_after_tampering(place.config(), place.db().await, None).await.unwrap();
         let receipt = audit.commit(act("after")).await.unwrap();
         audit.close().await;
-        if !what.starts_with("database deleted") && what != "another log in its place" {
+        // Under its old name, as long as it stands somewhere in the directory.
+        if !what.starts_with("database deleted") && !what.contains("its name") && what != "another log in its place" {
             assert!(receipt.n > head.n, "{what}: numbers go on");
         }
         let report = place.verify().await;
@@ -144,6 +153,56 @@ async fn a_log_that_ends_before_a_remembered_head_is_set_aside_when_it_is_accept
     audit.close().await;
     let restarts = place.lines().into_values().filter(|line| line["kind"] == "restart").count();
     assert_eq!(restarts, 1);
+}
+
+#[tokio::test]
+async fn a_log_is_missed_by_its_name_where_it_was_and_nowhere_else() {
+    let postgres = testbed::Postgres::start().expect("PostgreSQL");
+    let url = postgres.url(&postgres.create_database().expect("a database"));
+    let sqlite = testbed::process::scratch("shared").unwrap().join("shared.db");
+    for config in [db::Config::sqlite(sqlite), db::Config::postgres(url)] {
+        let db = db::Db::open(config).await.unwrap();
+        db.migrate(&[MIGRATIONS]).await.unwrap();
+        let open = async |place: &Place| Audit::open(place.config(), db.clone()).await;
+        let remembered = async |place: &Place| should_be_in(&db, &place.directory()).await.unwrap();
+        let (place, other) = (Place::new("shared"), Place::new("shared"));
+        assert_eq!(remembered(&place).await, None);
+        for place in [&place, &other] {
+            open(place).await.unwrap().close().await;
+            assert_eq!(remembered(place).await, read_instance(&place.directory()).unwrap());
+        }
+        let gone = read_instance(&place.directory()).unwrap().unwrap();
+        let head = read_head(&db, &gone).await.unwrap();
+
+        // With its place, or only with what names it; an empty place is refused as it is.
+        fs::remove_dir_all(&place.root).unwrap();
+        for _ in 0..2 {
+            let error = open(&place).await.unwrap_err();
+            assert!(matches!(error, Error::Tampered { .. }) && error.to_string().contains(&gone), "{error}");
+            assert_eq!(read_instance(&place.directory()).unwrap(), None, "nothing was made");
+        }
+        // Nobody else is asked for it, a new place not either.
+        open(&other).await.unwrap().close().await;
+        open(&Place::new("shared")).await.unwrap().close().await;
+
+        Audit::open_after_tampering(place.config(), db.clone(), None).await.unwrap().close().await;
+        let restart = place.lines().into_values().find(|line| line["kind"] == "restart").unwrap();
+        assert_eq!(restart["more"]["missing"], *gone);
+        let name = read_instance(&place.directory()).unwrap();
+        assert!(name.as_ref() != Some(&gone) && remembered(&place).await == name);
+        assert_eq!(read_head(&db, &gone).await.unwrap(), head, "what was known of the old log stays");
+        open(&place).await.unwrap().close().await;
+
+        // A log that moves is missed in its old place no more.
+        let moved = Place::at(place.root.with_added_extension("moved"));
+        fs::rename(&place.root, &moved.root).unwrap();
+        assert!(matches!(open(&place).await.unwrap_err(), Error::Tampered { .. }));
+        fs::remove_dir_all(&place.root).unwrap();
+        open(&moved).await.unwrap().close().await;
+        open(&place).await.unwrap().close().await;
+        fs::remove_dir_all(&moved.root).unwrap();
+        db.close().await;
+    }
 }
 
 /// Takes the database away.

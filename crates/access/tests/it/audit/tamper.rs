@@ -140,6 +140,21 @@ async fn every_change_at_every_position_is_found_and_named() {
 }
 
 #[tokio::test]
+async fn what_is_added_behind_the_last_line_is_found_and_is_not_taken_for_a_torn_end() {
+    let specimen = Specimen::grow("behind", 12, 1 << 20).await;
+    let (file, last) = specimen.lines.last().unwrap();
+    let long = "x".repeat(9000);
+    let unsigned = last.rsplit_once(",\"mac\"").unwrap().0.to_owned() + "}";
+    for added in [&forged(last), last, &unsigned, "{\"n\":999,\"kind\":\"act\"}", "garbage", "", &long] {
+        let mut lines = specimen.lines.clone();
+        lines.push((*file, added.to_owned()));
+        specimen.finds(&format!("{added:?} at the end"), &lines, &[Fault::Inserted, Fault::Edited]);
+        // Nobody remembers a head.
+        assert!(verify(&specimen.copy, &specimen.key, &[]).unwrap().tampered(), "{added:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_change_to_a_log_whose_beginning_expired_is_found() {
     let specimen = Specimen::grow_at(Place::new("expired").rotating_at(2000).keeping(2), 40).await;
     let original = &specimen.lines;
