@@ -1,6 +1,7 @@
 //! Moves, ends of backends, the journal by hand, and what hooks of backends answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backends::{Code, Driver};
 use hub::NewRecord;
@@ -22,6 +23,8 @@ on_both!(
     what_a_record_would_be_is_told_before_it_is_there,
 );
 
+/// For what has no limit but that it has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
 const SCHEMA: &str = r#"{"type":"object","properties":{"path":{"type":"string"},"region":{"type":"string"}},"additionalProperties":false}"#;
 const UPDATE: &str = "mutation($in: [UpdateTypeInstancesInput]!) { updateTypeInstances(in: $in) { id latestResourceVersion { resourceVersion } } }";
 const FOUND: &str = "query($id: ID!) { typeInstance(id: $id) { backend { id } latestResourceVersion { spec { backend { context } } } } }";
@@ -199,6 +202,7 @@ async fn a_context_that_a_hook_answers_is_checked_again(place: Place) {
     two.moody.set("OnCreate", Mood::Say(r#"{"path":"p"}"#));
     let (code, text) = admin.refused(CREATE, record("two")).await;
     assert!(code == "BACKEND" && text.contains("it has no schema for contexts"), "{text}");
+    assert!(front.hub.rest(PATIENCE).await, "nobody waits for what is undone");
     assert!(one.original.ids().is_empty() && two.original.ids().is_empty(), "what was made is undone");
 
     one.moody.set("OnCreate", Mood::Say(r#"{"path":"given"}"#));
@@ -212,6 +216,7 @@ async fn a_context_that_a_hook_answers_is_checked_again(place: Place) {
     one.moody.set("OnUpdate", Mood::Say(r#"{"other":"x"}"#));
     let (code, text) = admin.refused(UPDATE, change.clone()).await;
     assert!(code == "BACKEND" && text.contains("context must NOT have additional properties"), "{text}");
+    assert!(front.hub.rest(PATIENCE).await);
     assert_eq!((context().await, versions(&one.original, id.as_str().unwrap()).len()), (json!({ "path": "given" }), 1));
     // It is undone once more later; until then the record is busy.
     assert_eq!(admin.refused(UPDATE, change).await.0, "RETRY");
