@@ -26,12 +26,15 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The longest that the others rest between two sweeps.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const PAUSE_VARIABLE: &str = "STATES_CRASH_PAUSE_MS";
+const KEPT_VARIABLE: &str = "STATES_CRASH_KEPT";
 /// How often a writer that never came to its step is tried again, beside others that rest four times as long.
 const ATTEMPTS: u32 = 6;
 
 /// How many versions are kept, and how many the child writes: enough to fill a page of old ones and to drop it.
 const KEPT: usize = 22;
 const WRITES: u64 = 36;
+/// How many the child keeps where a sweep is to die: what is dropped is what there is to sweep.
+const KEPT_TO_SWEEP: usize = 2;
 
 /// Every third fits the head, some of them only until there is a newer one; the others are chunks.
 fn body(place: &Place, number: u64) -> Vec<u8> {
@@ -55,7 +58,8 @@ async fn child_that_writes_until_it_dies() {
     let Ok(description) = std::env::var(CHILD) else { return };
     failpoint::arm_from(&std::env::var("STATES_CRASH_AT").unwrap()).unwrap();
     let place = Place::open(&description).await;
-    let states = place.states(hasty(Sealing::default()));
+    let versions = std::env::var(KEPT_VARIABLE).unwrap().parse().unwrap();
+    let states = place.states(Settings { versions, ..hasty(Sealing::default()) });
     let state = states.at(place.key("crashed"));
     for number in 2..=WRITES {
         write(&state, &body(&place, number), None, "ann").await.unwrap();
@@ -199,6 +203,7 @@ async fn dies_and_recovers(step: Step, passes: u32, pause: Duration, description
         .args(["--exact", "--nocapture", "crash::child_that_writes_until_it_dies"])
         .env(CHILD, description)
         .env(KEY, &key)
+        .env(KEPT_VARIABLE, if step == Step::SweepHeadWritten { KEPT_TO_SWEEP } else { KEPT }.to_string())
         .env("STATES_CRASH_AT", format!("{}=crash:{passes}", step.name()));
     let mut child = Process::spawn("a writer", &mut command, &log).unwrap();
     // The sweeper of this process goes on meanwhile.

@@ -132,6 +132,8 @@ impl ControlPlane {
             format!("--listen-peer-urls={peer_url}"),
             format!("--initial-advertise-peer-urls={peer_url}"),
             format!("--initial-cluster={name}={peer_url}"),
+            // What tests overwrite stays until the API server compacts it, minutes later: the default of 2 GiB can be too little.
+            format!("--quota-backend-bytes={}", 6_u64 << 30),
         ];
         if plan.disk == Disk::Unsynced {
             etcd.push("--unsafe-no-fsync".to_owned());

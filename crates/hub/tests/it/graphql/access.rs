@@ -351,7 +351,9 @@ async fn a_stream_ends_with_the_credentials(place: Place) {
     let person = front.person(&["viewer@*"]).await;
     let stream = follow(&person, json!({})).await;
     person.revoke().await;
-    let heard = events(stream, 2).await;
-    assert_eq!(heard[0].1["errors"][0]["extensions"]["code"], "UNAUTHENTICATED");
-    assert_eq!((heard.len(), heard[1].0.as_str()), (2, "complete"));
+    // On a database that others write to, what was committed just before may still be told.
+    let heard = tokio::time::timeout(Duration::from_mins(2), events(stream, usize::MAX)).await.expect("an end in time");
+    let [.., (_, reason), (last, _)] = heard.as_slice() else { panic!("{heard:?}") };
+    assert_eq!(reason["errors"][0]["extensions"]["code"], "UNAUTHENTICATED");
+    assert_eq!(last, "complete");
 }
