@@ -1,5 +1,7 @@
 //! Which clock counts.
 
+use std::time::Duration;
+
 use backends::Code;
 use hub::{Error, Reason};
 use jiff::{SignedDuration, Timestamp};
@@ -69,6 +71,7 @@ async fn what_a_dead_process_began_is_taken_over_by_the_clock_of_the_database() 
     outside.moody.set("OnCreate", Mood::Lose);
     outside.moody.set("OnDelete", Mood::Fail(Code::Unavailable));
     world.hub.create(batch(vec![kept_in("shelf", "1")])).await.unwrap_err();
+    assert!(world.hub.rest(Duration::from_secs(60)).await, "nobody waits for what is undone");
     // As if whoever began it had two hours.
     ahead.sql("UPDATE hub_journal SET lease_until = lease_until + 7200000000, deadline = deadline + 7200000000");
     outside.moody.be_well();
